@@ -1,0 +1,212 @@
+"""Every setting that can change a number, in one frozen object that checks itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import operator
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bertscore_metric.pairs import check_texts
+
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
+EMPTY_RULES = ("score", "skip")
+LONG_TEXT_RULES = ("truncate", "error")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """What is measured: model, layer and every rule that can change a score.
+
+    How fast it is measured (batch size, device, progress bar) is not part of it: those are arguments of
+    `BERTScorer`, and changing them leaves the scores as they are.
+
+    Args:
+        model_name_or_path: a hub name, a folder, or `offline` (the model of the extra `[offline]`).
+        num_layers: how many blocks of the model to run, from 0 (the embedding output) to its depth; `None`
+            takes the layer of the table, or about 0.7 of the depth for a model that is not in it.
+        all_layers: score the embedding output and every block instead of one layer.
+        lang: language code; chooses the model where none is named, and the baseline.
+        idf: `False`, `True` (document frequencies of the references being scored), a sequence of texts to
+            count them in, or a mapping from token id to weight (an `IdfTable`, or a plain mapping).
+        rescale_with_baseline: report (x - b) / (1 - b) with the baseline b of model and layer.
+        baseline_path: a baseline file in bert_score's format; used when `rescale_with_baseline` is set.
+        max_length: longest text in tokens, special tokens included; never above the model's own limit.
+        long_text: `truncate` cuts longer texts on the right, counts them and warns; `error` refuses them.
+        dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`.
+        match_special_tokens: whether tokens may be matched to special tokens ([CLS], [SEP]), as in bert_score.
+        empty: `score` counts a segment without text as 0; `skip` leaves it out of the mean.
+        revision: branch, tag or commit of a hub model.
+        trust_remote_code: allow model code from the hub to run.
+        use_safetensors: load weights only from safetensors files; `False` also accepts pickled ones.
+
+    Raises:
+        TypeError, ValueError: a setting has a wrong type or value; the message says what is allowed.
+    """
+
+    model_name_or_path: str | None = None
+    num_layers: int | None = None
+    all_layers: bool = False
+    lang: str | None = None
+    idf: Any = False
+    rescale_with_baseline: bool = False
+    baseline_path: str | None = None
+    max_length: int | None = None
+    long_text: str = "truncate"
+    dtype: str = "float32"
+    match_special_tokens: bool = True
+    empty: str = "score"
+    revision: str | None = None
+    trust_remote_code: bool = False
+    use_safetensors: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
+            self._normalize(name, _optional_text(name, getattr(self, name)))
+        for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
+            _check_bool(name, getattr(self, name))
+        _check_bool("use_safetensors", self.use_safetensors)
+        self._normalize("num_layers", _optional_int("num_layers", self.num_layers, at_least=0))
+        self._normalize("max_length", _optional_int("max_length", self.max_length, at_least=1))
+        self._normalize("dtype", str(self.dtype).removeprefix("torch."))
+        _check_choice("dtype", self.dtype, DTYPES)
+        _check_choice("empty", self.empty, EMPTY_RULES)
+        _check_choice("long_text", self.long_text, LONG_TEXT_RULES)
+        self._normalize("idf", _check_idf(self.idf))
+        if self.all_layers and self.num_layers is not None:
+            raise ValueError(f"all_layers scores every layer, so num_layers={self.num_layers} has no meaning; drop one.")
+        if self.baseline_path is not None and not self.rescale_with_baseline:
+            raise ValueError("baseline_path is only used with rescale_with_baseline=True; set it, or drop the path.")
+
+    def _normalize(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> ScoreConfig:
+        """Build a config from names and values; an unknown name is a `ValueError` naming the nearest known one."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ValueError(f"Unknown setting {name!r}{_nearest(name, known)} Known: {', '.join(known)}.")
+        return cls(**settings)
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> ScoreConfig:
+        """Read a config from a YAML file, or from the shipped config of that name (`en`, `offline`, ...).
+
+        Raises:
+            FileNotFoundError: neither a file nor a shipped config; the message lists the shipped ones.
+            ValueError: not a mapping, or an unknown setting.
+        """
+        file = _find_config(path)
+        try:
+            settings = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
+        if settings is None:
+            settings = {}
+        if not isinstance(settings, dict):
+            raise ValueError(f"{file} must hold settings as `name: value` lines, got {type(settings).__name__}.")
+        try:
+            return cls.from_mapping(settings)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{file}: {error}") from error
+
+    def to_yaml(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the settings that differ from the defaults as YAML, and write them to `path` if given."""
+        settings = {
+            field.name: _plain(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        }
+        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True) if settings else "{}\n"
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+
+def shipped_configs() -> dict[str, Path]:
+    """Return the shipped configs as name -> file, from the installed package or from the checkout."""
+    package = Path(__file__).parent
+    for folder in (package / "configs", package.parent / "configs"):
+        if folder.is_dir():
+            return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+    return {}
+
+
+def _find_config(path: str | os.PathLike[str]) -> Path:
+    file = Path(path).expanduser()
+    if file.is_file():
+        return file
+    shipped = shipped_configs()
+    if str(path) in shipped:
+        return shipped[str(path)]
+    raise FileNotFoundError(
+        f"No config {str(path)!r}: not a file{_nearest(str(path), list(shipped)).rstrip('.')}; "
+        f"shipped configs: {', '.join(shipped) or 'none'}."
+    )
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        weights = {int(token): float(weight) for token, weight in value.items()}
+        default = getattr(value, "default", None)
+        return weights if default is None else {"default": float(default), **weights}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _optional_text(name: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be a str, got {type(value).__name__}.")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{name} is empty; leave it out or name one.")
+    return text
+
+
+def _optional_int(name: str, value: Any, *, at_least: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}.")
+    number = operator.index(value)
+    if number < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, got {number}.")
+    return number
+
+
+def _check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}.")
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+
+
+def _check_idf(idf: Any) -> Any:
+    if isinstance(idf, bool | Mapping):
+        return idf
+    if idf is None or isinstance(idf, str | bytes):
+        raise TypeError(
+            f"idf must be True, False, a sequence of texts, or a mapping from token id to weight; "
+            f"got {type(idf).__name__}. A saved table is read with IdfTable.load(path)."
+        )
+    texts = tuple(check_texts(idf, "idf"))
+    if not texts:
+        raise ValueError("idf is an empty sequence of texts; pass at least one text, or idf=True for the corpus scored.")
+    return texts

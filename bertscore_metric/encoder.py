@@ -1,0 +1,274 @@
+"""Tokens -> embeddings: the `Encoder` protocol and its Hugging Face implementation, the only caller of a model."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+import threading
+import weakref
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from bertscore_metric.numerics import TORCH_DTYPES, own_arithmetic
+from bertscore_metric.source import ModelSource, load_error, weights_identity
+from bertscore_metric.tokens import TokenBatch
+
+# Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
+BLOCK_COUNTERS = {"albert": ("encoder.config", "num_hidden_layers"), "xlm": ("", "n_layers")}
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """What turns tokens into embeddings; anything with this method and property can be passed as `encoder=`.
+
+    Four optional attributes are used where an encoder has them: `special_ids` (ids that carry no text and get weight
+    0; by default those of the tokenizer passed along), `dim` (size of an embedding), `num_layers` (for the signature)
+    and `device` (where batches are planned for; by default the CPU).
+
+    Example:
+        >>> class Lookup:
+        ...     fingerprint = "one-hot"
+        ...     def embed(self, tokens):
+        ...         return torch.nn.functional.one_hot(tokens.ids, 30522).float()
+        >>> isinstance(Lookup(), Encoder)
+        True
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of everything that changes its numbers, for the signature."""
+        ...
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Return one vector a token: [text, token, dim], or [layer, text, token, dim] for several layers at once.
+
+        Rows of padding are ignored; the others must not depend on it.
+        """
+        ...
+
+
+class HuggingFaceEncoder:
+    """The first blocks of a transformers model.
+
+    Args:
+        model: a model of transformers; it is copied as far as it is kept, never cut, moved or switched in place.
+        num_layers: how many blocks run (0 is the embedding output); what follows the blocks (a final norm) still runs.
+            `None` for `all_layers`.
+        dtype: `float32`, `tf32`, `bfloat16` or `float16`.
+        device: where it runs.
+        fingerprint: identity of the weights for the signature; by default a hash of samples of every tensor.
+        owned: the model is nobody else's, so its tensors need no copy.
+
+    Raises:
+        ValueError: `num_layers` is above the model's depth.
+        NotImplementedError: the model's blocks cannot be told.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        num_layers: int | None,
+        dtype: str,
+        device: torch.device,
+        fingerprint: str | None = None,
+        owned: bool = False,
+    ) -> None:
+        self.fingerprint = fingerprint or _hash_tensors(model)
+        body = text_encoder(model)
+        self.depth = depth(body.config)
+        self.num_layers = num_layers
+        if num_layers is not None:
+            body = keep_blocks(body, num_layers)
+        body = _without_pooler(body)
+        if not owned:  # until here the skeleton shares its tensors with the caller's model
+            body = copy.deepcopy(body)
+        self._model = body.to(device=device, dtype=TORCH_DTYPES[dtype]).eval().requires_grad_(False)
+        self.dim = int(getattr(body.config, "hidden_size", 1024))
+        self.device = device
+        self.position_limit = position_limit(body)
+        self._optional = _accepted_arguments(body)
+        self._lock = threading.Lock()
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Return embeddings [text, token, dim], or [depth + 1, text, token, dim] for all layers."""
+        mask = None if bool(tokens.attention_mask.all()) else tokens.attention_mask.to(self.device, torch.int64)
+        with self._lock, torch.inference_mode():
+            output = self._model(
+                input_ids=tokens.ids.to(self.device),
+                attention_mask=mask,
+                output_hidden_states=self.num_layers is None,
+                return_dict=True,
+                **self._optional,
+            )
+            return torch.stack(output.hidden_states) if self.num_layers is None else output.last_hidden_state
+
+
+def text_encoder(model: Any) -> Any:
+    """Return a copy of the model's structure that shares its tensors: its encoder, where it also has a decoder."""
+    tensors = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
+    skeleton = copy.deepcopy(model, tensors)
+    base = getattr(skeleton, "base_model", skeleton)
+    if getattr(base.config, "is_encoder_decoder", False) and hasattr(base, "encoder"):
+        return base.encoder
+    return base
+
+
+def depth(config: Any) -> int:
+    """Return the number of blocks that a configuration describes (those of the encoder, where it has two stacks)."""
+    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for name in ("encoder_layers", "num_hidden_layers"):
+        value = getattr(text_config, name, None)
+        if isinstance(value, int):
+            return value
+    raise NotImplementedError(f"Cannot tell how many layers a {config.model_type} model has.")
+
+
+def keep_blocks(body: Any, num_layers: int) -> Any:
+    """Shorten a model to its first `num_layers` blocks, in place, and return it.
+
+    The blocks are the one outermost `ModuleList` as long as the configuration says the model is deep; the models
+    without such a list are in `BLOCK_COUNTERS`.
+    """
+    total = depth(body.config)
+    model_type = body.config.model_type
+    if num_layers > total:
+        raise ValueError(f"num_layers={num_layers}, but the {model_type} model has {total} layers (0 to {total}).")
+    if model_type in BLOCK_COUNTERS:
+        path, counter = BLOCK_COUNTERS[model_type]
+        setattr(_submodule(body, path), counter, num_layers)
+        return body
+    lists = [name for name, module in body.named_modules() if isinstance(module, nn.ModuleList) and len(module) == total]
+    outermost = [name for name in lists if not any(name.startswith(f"{other}.") for other in lists if other != name)]
+    if len(outermost) != 1:
+        raise NotImplementedError(
+            f"Cannot tell the blocks of a {model_type} model: found {outermost or 'no list'} of length {total}. "
+            f"Pass an own encoder= instead."
+        )
+    path, _, name = outermost[0].rpartition(".")
+    setattr(_submodule(body, path), name, body.get_submodule(outermost[0])[:num_layers])
+    return body
+
+
+def position_limit(body: Any) -> int | None:
+    """Return how many tokens the table of absolute positions holds, or `None` where there is no table.
+
+    Tables are recognised by the name of their module (`position_embeddings`, `embed_positions`, `wpe`); relative and
+    rotary positions have none. RoBERTa's begin after the padding index, BART's after an offset.
+    """
+    limits = []
+    for name, module in body.named_modules():
+        last = name.rpartition(".")[2]
+        if not isinstance(module, nn.Embedding) or "relative" in last or not ("position" in last or last == "wpe"):
+            continue
+        reserved = int(getattr(module, "offset", 0) or 0)
+        if module.padding_idx is not None:
+            reserved = module.padding_idx + 1
+        limits.append(module.num_embeddings - reserved)
+    return min(limits) if limits else None
+
+
+_shared: weakref.WeakValueDictionary[tuple[Any, ...], HuggingFaceEncoder] = weakref.WeakValueDictionary()
+_latest: list[HuggingFaceEncoder] = []  # keeps the last one alive, so that repeated score() calls load once
+_loading = threading.Lock()
+
+
+def load_encoder(
+    source: ModelSource, config: Any, *, num_layers: int | None, dtype: str, device: torch.device
+) -> HuggingFaceEncoder:
+    """Load an encoder, or return the one that the process already has for the same settings.
+
+    Raises:
+        OSError: the files cannot be had; the message says what to do.
+        ValueError: the checkpoint lacks weights of the layers that are used, or `num_layers` is above the depth.
+    """
+    key = (source, num_layers, dtype, device)
+    with _loading:
+        encoder = _shared.get(key)
+        if encoder is None:
+            with own_arithmetic(dtype, device), torch.device("cpu"):
+                model = _load_model(source, config, dtype, num_layers)
+                encoder = HuggingFaceEncoder(
+                    model,
+                    num_layers=num_layers,
+                    dtype=dtype,
+                    device=device,
+                    fingerprint=weights_identity(source, config),
+                    owned=True,
+                )
+            _shared[key] = encoder
+        _latest[:] = [encoder]
+        return encoder
+
+
+def release_encoders() -> None:
+    """Drop the encoder that the process keeps for the next call; those still in use stay until their users go."""
+    _latest.clear()
+
+
+def _load_model(source: ModelSource, config: Any, dtype: str, num_layers: int | None) -> Any:
+    from transformers import AutoModel
+
+    if num_layers is not None and num_layers > depth(config):
+        raise ValueError(
+            f"num_layers={num_layers}, but {source.name} has {depth(config)} layers (0 to {depth(config)})."
+        )
+    try:
+        model, report = AutoModel.from_pretrained(
+            source.location,
+            config=copy.deepcopy(config),
+            dtype=TORCH_DTYPES[dtype],
+            use_safetensors=source.use_safetensors or None,
+            output_loading_info=True,
+            **source.hub_arguments,
+        )
+    except (OSError, ValueError) as error:
+        raise load_error(source, error) from error
+    _check_complete(source, model, set(report["missing_keys"]), num_layers)
+    return model
+
+
+def _check_complete(source: ModelSource, model: Any, missing: set[str], num_layers: int | None) -> None:
+    body = text_encoder(model)
+    if num_layers is not None:
+        body = keep_blocks(body, num_layers)
+    kept = {id(tensor) for tensor in _without_pooler(body).state_dict(keep_vars=True).values()}
+    used = [name for name, tensor in model.state_dict(keep_vars=True).items() if name in missing and id(tensor) in kept]
+    if used:
+        raise ValueError(
+            f"The weights of {source.name} lack {len(used)} tensors of the layers that are used ({', '.join(used[:3])}"
+            f"{', ...' if len(used) > 3 else ''}); they would be random. Is this a checkpoint of another architecture?"
+        )
+
+
+def _without_pooler(body: Any) -> Any:
+    if "add_pooling_layer" in inspect.signature(type(body).__init__).parameters:
+        body.pooler = None  # classes with this argument run without one
+    return body
+
+
+def _accepted_arguments(body: Any) -> dict[str, Any]:
+    """Return the arguments that save work, where this model knows them."""
+    accepted = inspect.signature(body.forward).parameters
+    return {name: False for name in ("use_cache", "use_mems") if name in accepted}
+
+
+def _submodule(body: Any, path: str) -> Any:
+    for name in filter(None, path.split(".")):
+        body = getattr(body, name)
+    return body
+
+
+def _hash_tensors(model: Any) -> str:
+    """Return a hash of names, shapes, dtypes and 64 sampled values of every tensor."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        flat = tensor.detach().reshape(-1)
+        if flat.numel():
+            sample = flat[torch.linspace(0, flat.numel() - 1, 64, dtype=torch.float64).long().to(flat.device)]
+            digest.update(sample.double().cpu().numpy().tobytes())
+    return digest.hexdigest()[:12]

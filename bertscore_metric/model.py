@@ -1,0 +1,153 @@
+"""A name, objects or an own encoder -> the encoder and the tokenizer that belong together."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertscore_metric import registry, source
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.encoder import Encoder, HuggingFaceEncoder, depth, load_encoder
+from bertscore_metric.numerics import own_arithmetic
+from bertscore_metric.tokens import TextTokenizer
+
+
+class BERTScoreWarning(UserWarning):
+    """Something about the texts or the model that a reader of the scores should know."""
+
+
+@dataclass(frozen=True)
+class ScoringModel:
+    """What texts are embedded with.
+
+    Args:
+        encoder: turns tokens into embeddings.
+        tokenizer: turns texts into the encoder's tokens.
+        name: hub name, name of the folder, or class of an own encoder.
+        num_layers: the layer in use; `None` for all of them, or an own encoder that does not say.
+        depth: how many layers there are; `None` for an own encoder that does not say.
+        dim: size of an embedding, as far as known; memory is planned by it.
+    """
+
+    encoder: Encoder
+    tokenizer: TextTokenizer
+    name: str
+    num_layers: int | None
+    depth: int | None
+    dim: int
+
+
+def load_model(config: ScoreConfig, device: torch.device, tokenizer: Any = None) -> ScoringModel:
+    """Load what the config names; the process shares encoders with equal settings.
+
+    Args:
+        config: names the model or the language.
+        device: where the encoder runs.
+        tokenizer: a transformers tokenizer to use instead of the model's own.
+
+    Raises:
+        OSError, ValueError, ImportError: the model cannot be had or lacks layers; the message says what to do.
+    """
+    place = source.resolve(
+        config.model_name_or_path,
+        config.lang,
+        revision=config.revision,
+        trust_remote_code=config.trust_remote_code,
+        use_safetensors=config.use_safetensors,
+    )
+    model_config = source.load_config(place)
+    num_layers = _choose_layer(config, _names(place.name, place.location if place.local else ""), depth(model_config))
+    own = source.load_tokenizer(place) if tokenizer is None else tokenizer
+    encoder = load_encoder(place, model_config, num_layers=num_layers, dtype=config.dtype, device=device)
+    return _assemble(config, encoder, own, place.name, model_config.model_type)
+
+
+def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: Any) -> ScoringModel:
+    """Use a model that is already in memory; a copy of what is kept of it, as it is now.
+
+    Raises:
+        ValueError, NotImplementedError: `num_layers` is above its depth, or its blocks cannot be told.
+    """
+    path = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
+    names = _names(path, path)
+    num_layers = _choose_layer(config, names, depth(model.config))
+    with own_arithmetic(config.dtype, device):
+        encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=config.dtype, device=device)
+    name = Path(path).name if Path(path).is_dir() else path
+    return _assemble(config, encoder, tokenizer, name, model.config.model_type)
+
+
+def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> ScoringModel:
+    """Use an own encoder.
+
+    Raises:
+        TypeError: it lacks `embed` or `fingerprint`.
+        ValueError: a setting is given that only a Hugging Face model can obey.
+    """
+    if not isinstance(encoder, Encoder):
+        raise TypeError(
+            f"encoder= needs a method embed(tokens) and a property fingerprint, which {type(encoder).__name__} lacks; "
+            f"see bertscore_metric.Encoder."
+        )
+    if config.num_layers is not None:
+        raise ValueError("num_layers chooses a layer of a named model; an own encoder= has chosen its layer.")
+    layers = getattr(encoder, "num_layers", None)
+    if config.all_layers and layers is None:
+        raise ValueError("all_layers with an own encoder= needs its num_layers: embed returns num_layers + 1 layers.")
+    text_tokenizer = TextTokenizer(
+        tokenizer,
+        position_limit=getattr(encoder, "max_length", None),
+        max_length=config.max_length,
+        long_text=config.long_text,
+        special_ids=getattr(encoder, "special_ids", None),
+    )
+    dim = int(getattr(encoder, "dim", None) or 1024)
+    return ScoringModel(encoder, text_tokenizer, type(encoder).__name__, layers, layers, dim)
+
+
+def _assemble(
+    config: ScoreConfig, encoder: HuggingFaceEncoder, tokenizer: Any, name: str, model_type: str
+) -> ScoringModel:
+    text_tokenizer = TextTokenizer(
+        tokenizer,
+        model_type=model_type,
+        position_limit=encoder.position_limit,
+        max_length=config.max_length,
+        long_text=config.long_text,
+    )
+    return ScoringModel(encoder, text_tokenizer, name, encoder.num_layers, encoder.depth, encoder.dim)
+
+
+def _names(name: str, folder: str) -> list[str]:
+    """Return the names under which the tables may know a model: its own, its folder's, and that of its base model."""
+    names = [name]
+    if folder:
+        names += ["/".join(Path(folder).parts[-2:]), Path(folder).name]
+        file = Path(folder) / "config.json"
+        if file.is_file():
+            names.append(str(json.loads(file.read_text(encoding="utf-8")).get("_name_or_path", "")))
+    return names
+
+
+def _choose_layer(config: ScoreConfig, names: list[str], total: int) -> int | None:
+    if config.all_layers:
+        return None
+    if config.num_layers is not None:
+        return config.num_layers
+    for name in names:
+        layer = registry.default_layer(name)
+        if layer is not None and layer <= total:
+            return layer
+    layer = round(0.7 * total)
+    warnings.warn(
+        f"No layer is known to be best for {names[0]}; using {layer} of {total} (0.7 of its depth). Set num_layers, "
+        f"after comparing the layers with human judgements of your kind of text if you can.",
+        BERTScoreWarning,
+        stacklevel=5,
+    )
+    return layer

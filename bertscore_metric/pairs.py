@@ -1,0 +1,141 @@
+"""User input -> segments: the only check of user input.
+
+A *segment* is a candidate with all its references, a *pair* is a candidate with one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Checked texts: `candidates` [segment], `references` flat [pair], `reference_counts` [segment] (each >= 1)."""
+
+    candidates: list[str]
+    references: list[str]
+    reference_counts: list[int]
+
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self.candidates)
+
+
+def parse_segments(
+    candidates: Any, references: Any, *, names: tuple[str, str] = ("candidates", "references")
+) -> Segments:
+    """Check what a user passed and return it as segments.
+
+    Args:
+        candidates: one text, or a sequence of texts: list, tuple, numpy, pandas, pyarrow, a dataset's column, or an
+            iterator, which is read once.
+        references: one text, a sequence of texts, or a sequence of groups of texts (several references each).
+        names: what the caller calls the two arguments, for the messages.
+
+    Raises:
+        TypeError: a text is missing, a number, bytes, or flat and grouped references are mixed.
+        ValueError: different lengths, an empty group, or text that is not valid Unicode (a lone surrogate).
+    """
+    candidates_name, references_name = names
+    if isinstance(candidates, str) and isinstance(references, str):
+        candidates, references = [candidates], [references]
+    for name, value, other in ((candidates_name, candidates, references_name),
+                               (references_name, references, candidates_name)):
+        if isinstance(value, str):
+            raise TypeError(
+                f"{name} is one str but {other} is not; put it in a list ([{name}]), one entry for each of {other}."
+            )
+    checked = check_texts(candidates, candidates_name)
+    groups = _as_list(references, references_name)
+    grouped = [not isinstance(entry, str) and _is_group(entry) for entry in groups]
+    if any(grouped) and not all(grouped):
+        flat, group = grouped.index(False), grouped.index(True)
+        if not isinstance(groups[flat], str):
+            _reject(groups[flat], f"{references_name}[{flat}]")
+        raise TypeError(
+            f"{references_name} mixes single texts ({references_name}[{flat}]) and groups ({references_name}[{group}]); "
+            f"make every entry a list, with one text where there is one reference."
+        )
+    _check_lengths(checked, groups, names)
+    if not groups or not grouped[0]:
+        flat_texts = check_texts(groups, references_name)
+        return Segments(checked, flat_texts, [1] * len(checked))
+    texts: list[str] = []
+    counts: list[int] = []
+    for index, entry in enumerate(groups):
+        group_texts = check_texts(entry, f"{references_name}[{index}]")
+        if not group_texts:
+            raise ValueError(f"{references_name}[{index}] is an empty group; every candidate needs a reference.")
+        texts.extend(group_texts)
+        counts.append(len(group_texts))
+    return Segments(checked, texts, counts)
+
+
+def check_texts(values: Any, name: str) -> list[str]:
+    """Return `values` as a list of plain `str`, or say which entry is not a text.
+
+    Raises:
+        TypeError: `values` is no sequence of texts, or an entry is no `str` (named by its index and type).
+        ValueError: an entry holds a lone surrogate, which is no valid Unicode and which no tokenizer accepts.
+    """
+    texts = []
+    for index, value in enumerate(_as_list(values, name)):
+        if not isinstance(value, str):
+            _reject(value, f"{name}[{index}]")
+        text = value if type(value) is str else str(value)
+        if not text.isascii():
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise ValueError(
+                    f"{name}[{index}] holds a lone surrogate at character {error.start}, which is not valid Unicode; "
+                    f"read the text as UTF-8, or replace it."
+                ) from None
+        texts.append(text)
+    return texts
+
+
+def _as_list(values: Any, name: str) -> list[Any]:
+    if hasattr(values, "to_pylist"):  # pyarrow: iterating gives scalars, not str
+        return list(values.to_pylist())
+    unordered = isinstance(values, Mapping | AbstractSet) or hasattr(values, "columns")
+    if isinstance(values, str | bytes | bytearray) or unordered or not isinstance(values, Iterable):
+        hint = " Pass one column of it." if unordered else ""
+        raise TypeError(f"{name} must be a sequence of texts, got {type(values).__name__}.{hint}")
+    if getattr(values, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a sequence of texts, got a 0-dimensional {type(values).__name__}.")
+    return list(values)
+
+
+def _is_group(entry: Any) -> bool:
+    return isinstance(entry, Iterable) and not isinstance(entry, bytes | bytearray | Mapping | AbstractSet)
+
+
+def _reject(value: Any, where: str) -> NoReturn:
+    if value is None:
+        what = "None"
+    elif isinstance(value, float) and math.isnan(value):
+        what = "NaN (float)"
+    else:
+        what = f"of type {type(value).__name__}"
+    hint = " Decode it first." if isinstance(value, bytes | bytearray) else ' Use "" for a text that is missing.'
+    raise TypeError(f"{where} is {what}; every text must be a str.{hint}")
+
+
+def _check_lengths(candidates: list[str], groups: list[Any], names: tuple[str, str]) -> None:
+    if len(candidates) == len(groups):
+        return
+    message = (
+        f"{names[0]} and {names[1]} must have the same number of entries, "
+        f"got {len(candidates)} {names[0]} and {len(groups)} {names[1]}."
+    )
+    sized = [entry for entry in groups if isinstance(entry, list | tuple)]
+    if groups and len(sized) == len(groups) and all(len(entry) == len(candidates) for entry in sized):
+        message += (
+            f" {names[1]} looks like one list per reference set; group it by candidate with list(zip(*{names[1]}))."
+        )
+    raise ValueError(message)

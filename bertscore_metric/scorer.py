@@ -1,0 +1,272 @@
+"""`BERTScorer` and `score()`: the update half and the compute half in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
+from bertscore_metric.baseline import Baseline, find_baseline
+from bertscore_metric.batches import batch_rule
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.encoder import Encoder
+from bertscore_metric.matching import TokenMatches
+from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
+from bertscore_metric.numerics import own_arithmetic
+from bertscore_metric.pairs import parse_segments
+from bertscore_metric.report import BERTScoreResult, build_result, notable
+from bertscore_metric.signature import sign
+from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_segments
+from bertscore_metric.update import EncoderSettings, match_segments
+from bertscore_metric.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+
+_WAITING_TOKENS = 32768  # small updates wait until they fill a few well-planned batches
+
+
+def score(candidates: Any, references: Any, model_name_or_path: str | None = None, **settings: Any) -> BERTScoreResult:
+    """Score candidates against references in one call.
+
+    Args:
+        candidates: texts, [segment].
+        references: texts [segment], or groups of texts, one group for each candidate.
+        model_name_or_path: as for `BERTScorer`.
+        settings: the arguments of `BERTScorer`.
+
+    Returns:
+        The scores; unpack them as `P, R, F1 = score(...)`, or read `result.f1` and `result.mean.f1`.
+
+    Raises:
+        TypeError, ValueError: wrong settings or texts; the message says what is allowed.
+
+    Example:
+        >>> result = score(["a cat sat"], [["the dog", "a cat sat down"]], "offline", num_layers=5)
+        >>> round(result.f1.item(), 3), result.best_reference.item()
+        (0.888, 1)
+    """
+    return BERTScorer(model_name_or_path, **settings).score(candidates, references)
+
+
+class BERTScorer:
+    """BERTScore with a model that is loaded once: in one call, or streamed with `update` and `compute`.
+
+    Args:
+        model_name_or_path: a hub name, a folder, or `offline` (the model of the extra `[offline]`).
+        model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
+        tokenizer: a transformers tokenizer, for `model` or `encoder`.
+        encoder: an own `Encoder` instead of a model, with `tokenizer`.
+        batch_size: most texts in an encoder batch; by default as many as fit the batch's token budget.
+        device: `cpu`, `cuda:1`, `mps`, a number, or a `torch.device`; by default the first GPU, else the CPU.
+        verbose: show a progress bar on stderr.
+        settings: every field of `ScoreConfig`: num_layers, all_layers, lang, idf, rescale_with_baseline,
+            baseline_path, max_length, long_text, dtype, match_special_tokens, empty, revision, trust_remote_code,
+            use_safetensors.
+
+    Raises:
+        TypeError, ValueError: a setting is unknown, or has a wrong type or value.
+        OSError: the model cannot be loaded; the message says what to do.
+
+    Example:
+        >>> scorer = BERTScorer("offline", num_layers=5)
+        >>> scorer.update(["hello"], ["hello"])
+        >>> scorer.update(["a cat sat"], ["a cat sat down"])
+        >>> scorer.compute().n_segments
+        2
+    """
+
+    def __init__(
+        self,
+        model_name_or_path: str | None = None,
+        *,
+        model: Any = None,
+        tokenizer: Any = None,
+        encoder: Encoder | None = None,
+        batch_size: int | None = None,
+        device: str | int | torch.device | None = None,
+        verbose: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.config = config = ScoreConfig.from_mapping({"model_name_or_path": model_name_or_path, **settings})
+        self.device = _device(getattr(encoder, "device", "cpu") if device is None and encoder is not None else device)
+        self.model = _model(config, self.device, model, tokenizer, encoder)
+        self._settings = _encoder_settings(config, self.model, self.device, batch_size)
+        self._verbose = verbose
+        text = self.model.tokenizer
+        self._vocabulary = Vocabulary(
+            special_ids=text.special_ids,
+            unweighted_ids=text.unweighted_ids,
+            unmatchable_ids=frozenset() if config.match_special_tokens else text.special_ids,
+            unknown_id=text.unknown_id,
+        )
+        self._idf = _fixed_idf(config, text)
+        self._baseline = _baseline(config, self.model)
+        self.signature = sign(config, self.model, self._idf, self._baseline)
+        self.reset()
+
+    @classmethod
+    def from_config(cls, config: ScoreConfig, **run_settings: Any) -> BERTScorer:
+        """Build a scorer from a config; `run_settings` are the arguments that change no number (device, ...)."""
+        settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+        return cls(**settings, **run_settings)
+
+    def score(self, candidates: Any, references: Any) -> BERTScoreResult:
+        """Score candidates against references, apart from what was streamed.
+
+        Args:
+            candidates: texts, [segment].
+            references: texts [segment], or groups of texts, one group for each candidate.
+
+        Raises:
+            TypeError, ValueError: wrong texts; the message names the argument and the index.
+        """
+        segments = self._tokenize(candidates, references)
+        return self._report([self._match(segments)] if len(segments) else [])
+
+    def update(self, candidates: Any, references: Any) -> None:
+        """Add segments to the stream. Small updates are gathered until they fill the encoder's batches.
+
+        Args:
+            candidates: texts, [segment].
+            references: texts [segment], or groups of texts, one group for each candidate.
+
+        Raises:
+            TypeError, ValueError: wrong texts; the stream is as it was before.
+        """
+        segments = self._tokenize(candidates, references)
+        if not len(segments):
+            return
+        waiting = [*self._waiting, segments]
+        if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
+            self._waiting = waiting
+        else:
+            self._done, self._waiting = [*self._done, self._match(TokenizedSegments.concatenate(waiting))], []
+
+    def compute(self) -> BERTScoreResult:
+        """Score everything streamed since the last `reset`; calling it again gives the same result."""
+        self._drain()
+        return self._report(self._done)
+
+    def merge(self, other: BERTScorer) -> None:
+        """Add what another scorer streamed, after one's own; `other` keeps what it has.
+
+        Raises:
+            ValueError: the other scorer has other settings, so that the scores do not belong together.
+        """
+        if self.signature != other.signature:
+            raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
+        self._drain()
+        other._drain()
+        self._done = [*self._done, *other._done]
+
+    def reset(self) -> None:
+        """Forget what was streamed."""
+        self._waiting: list[TokenizedSegments] = []
+        self._done: list[TokenMatches | SegmentScores] = []
+
+    def __repr__(self) -> str:
+        """Return the signature."""
+        return f"BERTScorer({str(self.signature)!r})"
+
+    def _tokenize(self, candidates: Any, references: Any) -> TokenizedSegments:
+        segments = tokenize_segments(parse_segments(candidates, references), self.model.tokenizer)
+        if self._idf is not None:
+            self._idf.weights(segments.texts.ids.long())  # an id without a weight is an error before any model work
+        return segments
+
+    def _match(self, segments: TokenizedSegments) -> TokenMatches | SegmentScores:
+        """Update half. What has to wait for the whole corpus stays `TokenMatches`, all else becomes scores at once."""
+        with own_arithmetic(self.config.dtype, self.device):
+            matches = match_segments(segments, self.model.encoder, self._settings, progress=self._verbose)
+            return matches if self.config.idf is True else self._score(matches, self._idf)
+
+    def _drain(self) -> None:
+        if self._waiting:
+            self._done = [*self._done, self._match(TokenizedSegments.concatenate(self._waiting))]
+            self._waiting = []
+
+    def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
+        listed = isinstance(self.config.idf, Mapping)
+        return score_segments(matches, self._vocabulary, idf, listed_specials=listed)
+
+    def _report(self, parts: list[TokenMatches | SegmentScores]) -> BERTScoreResult:
+        """Compute half: everything that needs the whole corpus."""
+        with own_arithmetic(self.config.dtype, self.device):
+            matches = [part for part in parts if isinstance(part, TokenMatches)]
+            if matches:
+                corpus = TokenMatches.concatenate(matches)
+                counts = document_frequencies(corpus.reference_ids, corpus.reference_lengths)
+                scores = self._score(corpus, inverse_document_frequencies(counts))
+            else:
+                scored = [part for part in parts if isinstance(part, SegmentScores)]
+                scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
+            for message in notable(scores):
+                warnings.warn(message, BERTScoreWarning, stacklevel=3)
+            return build_result(scores, self._baseline, self.signature, by_layer=self.config.all_layers,
+                                skip_empty=self.config.empty == "skip")  # fmt: skip
+
+
+def _model(
+    config: ScoreConfig, device: torch.device, model: Any, tokenizer: Any, encoder: Encoder | None
+) -> ScoringModel:
+    given = {"model_name_or_path": config.model_name_or_path, "model": model, "encoder": encoder}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} each name a model; give one of them.")
+    if tokenizer is None and (model is not None or encoder is not None):
+        raise ValueError(f"{names[0]}= needs tokenizer=, the one whose ids it was made for.")
+    if encoder is not None:
+        return use_encoder(config, encoder, tokenizer)
+    if model is not None:
+        return use_model(config, device, model, tokenizer)
+    return load_model(config, device, tokenizer)
+
+
+def _encoder_settings(
+    config: ScoreConfig, model: ScoringModel, device: torch.device, batch_size: int | None
+) -> EncoderSettings:
+    if batch_size is not None and (isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1):
+        raise ValueError(f"batch_size is a number of texts of at least 1, got {batch_size!r}.")
+    text = model.tokenizer
+    unmatchable = () if config.match_special_tokens else sorted(text.special_ids)
+    return EncoderSettings(
+        pad_id=text.pad_id,
+        special_ids=torch.tensor(sorted(text.special_ids), dtype=torch.int64),
+        unmatchable_ids=torch.tensor(unmatchable, dtype=torch.int64),
+        dim=model.dim,
+        layers=(model.depth or 0) + 1 if config.all_layers else 1,
+        rule=batch_rule(device.type, batch_size),
+    )
+
+
+def _fixed_idf(config: ScoreConfig, tokenizer: TextTokenizer) -> IdfTable | None:
+    if isinstance(config.idf, bool):
+        return None
+    if isinstance(config.idf, IdfTable):
+        return config.idf
+    if isinstance(config.idf, Mapping):
+        return IdfTable(config.idf)
+    texts = tokenizer(config.idf, name="idf")
+    return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
+
+
+def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
+    if not config.rescale_with_baseline:
+        return None
+    layer = None if config.all_layers else model.num_layers
+    if layer is None and not config.all_layers:
+        raise ValueError("rescale_with_baseline with an own encoder= needs its num_layers, to find the baseline's row.")
+    return find_baseline(
+        lang=config.lang, model=model.name, num_layers=layer, depth=model.depth, path=config.baseline_path
+    )
+
+
+def _device(device: str | int | torch.device | None) -> torch.device:
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"Unknown device {device!r}; use 'cpu', 'cuda', 'cuda:1', 'mps', or a number.") from error

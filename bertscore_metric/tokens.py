@@ -1,0 +1,268 @@
+"""Text -> tokens: the only caller of a tokenizer."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertscore_metric import ragged
+from bertscore_metric.pairs import Segments
+
+logger = logging.getLogger(__name__)
+
+# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer (or a subclass of them): bert_score
+# encoded their texts with a space in front, and its tables were made that way. BART and Longformer are not among them.
+PREFIX_SPACE_MODEL_TYPES = frozenset({
+    "data2vec-text", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "granite", "ibert", "mega", "mra", "opt", "roberta",
+    "roberta-prelayernorm", "starcoder2",
+})  # fmt: skip
+# Families that end a text with `</s>` and have no other special token: there `</s>` counts, as in bert_score.
+END_TOKEN_COUNTS_MODEL_TYPES = frozenset({
+    "byt5", "longt5", "mt5", "pegasus", "pegasus_x", "switch_transformers", "t5", "umt5",
+})  # fmt: skip
+_NO_LIMIT = 10**9  # tokenizers without a limit say int(1e30), or another number no text reaches
+_TEXTS_PER_CALL = 1000  # a tokenizer call holds some 200 bytes a token until it returns
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """A padded batch for an encoder: `ids` [text, token] int64, `attention_mask` and `special_tokens_mask` bool."""
+
+    ids: Tensor
+    attention_mask: Tensor
+    special_tokens_mask: Tensor
+
+
+@dataclass(frozen=True)
+class TokenizedTexts:
+    """Token ids of texts, ragged: `ids` [token] int32, `lengths` [text] int64, `lost` [text] int64 (tokens cut off)."""
+
+    ids: Tensor
+    lengths: Tensor
+    lost: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.lengths)
+
+    def batch(self, texts: Tensor, pad_id: int, special_ids: Tensor) -> TokenBatch:
+        """Return the texts with the given numbers as a batch, padded on the right to the longest."""
+        index, mask = ragged.padded_positions(ragged.starts(self.lengths)[texts], self.lengths[texts])
+        ids = torch.where(mask, self.ids[index].long(), pad_id)
+        return TokenBatch(ids, mask, torch.isin(ids, special_ids) | ~mask)
+
+
+@dataclass(frozen=True)
+class TokenizedSegments:
+    """Segments of token ids in which every distinct text occurs once.
+
+    `texts` are the distinct texts; `candidates` [pair] and `references` [pair] are numbers into them (int64), and
+    `reference_counts` [segment] says how many consecutive pairs form a segment.
+    """
+
+    texts: TokenizedTexts
+    candidates: Tensor
+    references: Tensor
+    reference_counts: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self.reference_counts)
+
+    @staticmethod
+    def concatenate(parts: Sequence[TokenizedSegments]) -> TokenizedSegments:
+        """Join parts in order; texts that several parts share are kept once."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = torch.tensor([len(part.texts) for part in parts])
+        offsets = ragged.starts(counts).tolist()
+        ids = torch.cat([part.texts.ids for part in parts])
+        lengths = torch.cat([part.texts.lengths for part in parts])
+        lost = torch.cat([part.texts.lost for part in parts])
+        keep, number = _first_of_each(ids, lengths, lost)
+        texts = TokenizedTexts(
+            ids[ragged.positions(ragged.starts(lengths)[keep], lengths[keep])], lengths[keep], lost[keep]
+        )
+        return TokenizedSegments(
+            texts,
+            number[torch.cat([part.candidates + offset for part, offset in zip(parts, offsets, strict=True)])],
+            number[torch.cat([part.references + offset for part, offset in zip(parts, offsets, strict=True)])],
+            torch.cat([part.reference_counts for part in parts]),
+        )
+
+
+def _first_of_each(ids: Tensor, lengths: Tensor, lost: Tensor) -> tuple[Tensor, Tensor]:
+    """Number equal texts equally: (which texts are the first of their kind, the number of each text's kind)."""
+    data, ends = ids.numpy(), torch.cumsum(lengths, 0).tolist()
+    kinds: dict[tuple[bytes, int], int] = {}
+    keep, number = [], []
+    for text, (length, end, cut) in enumerate(zip(lengths.tolist(), ends, lost.tolist(), strict=True)):
+        kind = kinds.setdefault((data[end - length : end].tobytes(), cut), len(kinds))
+        if kind == len(keep):
+            keep.append(text)
+        number.append(kind)
+    return torch.tensor(keep, dtype=torch.int64), torch.tensor(number, dtype=torch.int64)
+
+
+class TextTokenizer:
+    """A Hugging Face tokenizer under the rules of BERTScore: strip, special tokens, prefix space, limit.
+
+    Args:
+        tokenizer: a tokenizer of transformers; it is copied, never changed.
+        model_type: `config.model_type` of the model, which decides about the prefix space and about `</s>`.
+        position_limit: how many tokens the model's position table holds; `None` without a table.
+        max_length: a lower limit, special tokens included; one above the model's own is reduced to that.
+        long_text: `truncate` cuts longer texts on the right, `error` refuses them.
+        special_ids: ids that carry no text; by default the tokenizer's own.
+
+    Raises:
+        ValueError: `max_length` leaves no room for a token beside the special ones.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        model_type: str | None = None,
+        position_limit: int | None = None,
+        max_length: int | None = None,
+        long_text: str = "truncate",
+        special_ids: Iterable[int] | None = None,
+    ) -> None:
+        self._tokenizer = copy.deepcopy(tokenizer)
+        self._tokenizer.truncation_side = "right"
+        self._long_text = long_text
+        self._prefix = " " if model_type in PREFIX_SPACE_MODEL_TYPES and _is_byte_level(self._tokenizer) else ""
+        self.unknown_id = _unknown_id(self._tokenizer)
+        self.pad_id = _pad_id(self._tokenizer)
+        # "" is encoded as the special tokens alone, which includes those that no attribute names (language codes).
+        empty = self._encode([""])[0]
+        self.special_ids = frozenset(special_ids or _structural_ids(self._tokenizer) | set(empty))
+        self.unweighted_ids = (
+            frozenset(special_ids) if special_ids else _unweighted_ids(self._tokenizer, model_type)
+        )
+        self.limit = _limit(self._tokenizer, position_limit, max_length, n_special=len(empty))
+
+    def __call__(self, texts: Sequence[str], *, name: str = "texts") -> TokenizedTexts:
+        """Encode texts.
+
+        Args:
+            texts: [text], checked by `pairs`.
+            name: what the caller calls them, for the message.
+
+        Raises:
+            ValueError: a text is longer than the limit and `long_text` is `error`.
+        """
+        ids: list[Tensor] = []
+        lengths: list[int] = []
+        lost: list[int] = []
+        for begin in range(0, len(texts), _TEXTS_PER_CALL):
+            part = [text.strip() for text in texts[begin : begin + _TEXTS_PER_CALL]]
+            encoded = self._encode(part)
+            part_lost = [0] * len(part)
+            if self.limit is not None:
+                long = [index for index, one in enumerate(encoded) if len(one) > self.limit]
+                if long and self._long_text == "error":
+                    raise ValueError(
+                        f"{name} hold a text of {len(encoded[long[0]])} tokens, and the limit is {self.limit}: "
+                        f"{part[long[0]][:60]!r}... Use long_text='truncate', or split it."
+                    )
+                if long:
+                    for index, cut in zip(long, self._encode([part[i] for i in long], self.limit), strict=True):
+                        part_lost[index] = len(encoded[index]) - len(cut)
+                        encoded[index] = cut
+            ids.append(torch.tensor([token for one in encoded for token in one], dtype=torch.int32))
+            lengths.extend(len(one) for one in encoded)
+            lost.extend(part_lost)
+        return TokenizedTexts(
+            torch.cat(ids) if ids else torch.empty(0, dtype=torch.int32),
+            torch.tensor(lengths, dtype=torch.int64),
+            torch.tensor(lost, dtype=torch.int64),
+        )
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return the token strings of ids, as the vocabulary spells them."""
+        return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
+
+    def _encode(self, texts: list[str], limit: int | None = None) -> list[list[int]]:
+        encoded = self._tokenizer(
+            [self._prefix + text if text else text for text in texts],
+            add_special_tokens=True,
+            padding=False,
+            truncation=limit is not None,
+            max_length=limit,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        return [list(ids) for ids in encoded["input_ids"]]
+
+
+def tokenize_segments(segments: Segments, tokenizer: TextTokenizer) -> TokenizedSegments:
+    """Encode every distinct text of the segments once."""
+    numbers: dict[str, int] = {}
+    repeats = [candidate for candidate, n in zip(segments.candidates, segments.reference_counts, strict=True)
+               for _ in range(n)]  # fmt: skip
+    candidates = [numbers.setdefault(text, len(numbers)) for text in repeats]
+    references = [numbers.setdefault(text, len(numbers)) for text in segments.references]
+    return TokenizedSegments(
+        tokenizer(list(numbers), name="candidates or references"),
+        torch.tensor(candidates, dtype=torch.int64),
+        torch.tensor(references, dtype=torch.int64),
+        torch.tensor(segments.reference_counts, dtype=torch.int64),
+    )
+
+
+def _is_byte_level(tokenizer: Any) -> bool:
+    # Only byte-level vocabularies know a word with and without its space; a RoBERTa model with another kind of
+    # tokenizer (BERTweet, a WordPiece or SentencePiece vocabulary) must not get one. Where the tokenizer adds the space
+    # itself, ours takes its place: it adds none before a space.
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        return "ByteLevel" in json.dumps(json.loads(backend.to_str()).get("pre_tokenizer"))
+    return type(tokenizer).__name__ in ("RobertaTokenizer", "GPT2Tokenizer")
+
+
+def _structural_ids(tokenizer: Any) -> set[int]:
+    names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+    return {token for name in names if (token := getattr(tokenizer, name, None)) is not None}
+
+
+def _unweighted_ids(tokenizer: Any, model_type: str | None) -> frozenset[int]:
+    framing = {token for name in ("cls_token_id", "sep_token_id")
+               if (token := getattr(tokenizer, name, None)) is not None}  # fmt: skip
+    if framing or model_type in END_TOKEN_COUNTS_MODEL_TYPES:
+        return frozenset(framing)
+    return frozenset(tokenizer.all_special_ids) - ({_unknown_id(tokenizer)} - _structural_ids(tokenizer))
+
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    # GPT-2 names its end-of-text token as the unknown one as well; a byte-level vocabulary never needs it.
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    return None if unknown is None or unknown in _structural_ids(tokenizer) else int(unknown)
+
+
+def _pad_id(tokenizer: Any) -> int:
+    pad = getattr(tokenizer, "pad_token_id", None)
+    return 0 if pad is None else int(pad)  # masked everywhere, so any id of the vocabulary will do
+
+
+def _limit(tokenizer: Any, position_limit: int | None, max_length: int | None, *, n_special: int) -> int | None:
+    own = getattr(tokenizer, "model_max_length", None)
+    limits = [n for n in (own, position_limit) if n is not None and 0 < n < _NO_LIMIT]
+    limit = min(limits) if limits else None
+    if max_length is None:
+        return limit
+    if max_length <= n_special:
+        raise ValueError(f"max_length={max_length} leaves no room for text: {n_special} special tokens are part of it.")
+    if limit is not None and max_length > limit:
+        logger.warning("max_length=%d is above the model's own limit; using %d.", max_length, limit)
+        return limit
+    return max_length

@@ -1,0 +1,166 @@
+"""The update half: texts -> `TokenMatches`. Everything that needs the model happens here, once, when texts arrive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from bertscore_metric import ragged
+from bertscore_metric.batches import BatchRule, plan_batches, plan_chunks
+from bertscore_metric.encoder import Encoder
+from bertscore_metric.matching import TokenMatches, match_pairs, unit
+from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
+
+EMBEDDING_BYTES = 96 * 2**20  # embeddings of a chunk, which are in memory at a time
+KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """What the update half knows about an encoder beside its `embed`.
+
+    Args:
+        pad_id: id of the padding token.
+        special_ids: ids that carry no text; for the batch's `special_tokens_mask`.
+        unmatchable_ids: ids that no token may be matched to.
+        dim: size of an embedding, layers: how many an `embed` returns; only to plan memory by.
+        rule: when a batch is full.
+    """
+
+    pad_id: int
+    special_ids: Tensor
+    unmatchable_ids: Tensor
+    dim: int
+    layers: int
+    rule: BatchRule
+
+
+def match_segments(
+    segments: TokenizedSegments, encoder: Encoder, settings: EncoderSettings, *, progress: bool = False
+) -> TokenMatches:
+    """Embed every distinct text once and match every pair.
+
+    Args:
+        segments: the segments of a call.
+        encoder: embeds batches; called with texts of nearly equal length, longest first.
+        settings: what is known about it.
+        progress: show a progress bar over the texts on stderr.
+
+    Returns:
+        The matches of all pairs in the order of the segments. Memory beyond them is bounded by `EMBEDDING_BYTES` and
+        `KEPT_BYTES`: where texts that are needed again exceed the latter, some are embedded again.
+    """
+    texts = segments.texts
+    candidate_lengths, reference_lengths = texts.lengths[segments.candidates], texts.lengths[segments.references]
+    candidate_to, reference_to = ragged.starts(candidate_lengths), ragged.starts(reference_lengths)
+    candidate_best = torch.zeros(settings.layers, int(candidate_lengths.sum()))
+    reference_best = torch.zeros(settings.layers, int(reference_lengths.sum()))
+    uses = _count(segments.candidates, segments.references, len(texts))
+    held: dict[int, Tensor] = {}
+    max_tokens = EMBEDDING_BYTES // (4 * settings.dim * settings.layers)
+    with tqdm(total=len(texts), unit="text", desc="BERTScore", disable=not progress) as bar:
+        for pairs in plan_chunks(segments.candidates, segments.references, texts.lengths, max_tokens):
+            c, r = segments.candidates[pairs], segments.references[pairs]
+            here = torch.unique(torch.cat([c, r]))
+            first = torch.zeros(len(texts), dtype=torch.int64)
+            first[here] = ragged.starts(texts.lengths[here])
+            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar)
+            ids = texts.ids[ragged.positions(ragged.starts(texts.lengths)[here], texts.lengths[here])]
+            matchable = ~torch.isin(ids, settings.unmatchable_ids)
+            c_lengths, r_lengths = candidate_lengths[pairs], reference_lengths[pairs]
+            c_best, r_best = match_pairs(
+                embeddings, matchable.to(embeddings.device), first[c], c_lengths, first[r], r_lengths
+            )
+            candidate_best[:, ragged.positions(candidate_to[pairs], c_lengths)] = c_best
+            reference_best[:, ragged.positions(reference_to[pairs], r_lengths)] = r_best
+            uses -= _count(c, r, len(texts))
+            _hold(held, here, first, texts.lengths, uses, embeddings)
+    text_starts = ragged.starts(texts.lengths)
+    return TokenMatches(
+        texts.ids[ragged.positions(text_starts[segments.candidates], candidate_lengths)].long(),
+        candidate_best,
+        candidate_lengths,
+        texts.lost[segments.candidates],
+        texts.ids[ragged.positions(text_starts[segments.references], reference_lengths)].long(),
+        reference_best,
+        reference_lengths,
+        texts.lost[segments.references],
+        segments.reference_counts,
+    )
+
+
+def _count(candidates: Tensor, references: Tensor, n_texts: int) -> Tensor:
+    return torch.bincount(torch.cat([candidates, references]), minlength=n_texts)
+
+
+def _embed_texts(
+    texts: TokenizedTexts,
+    here: Tensor,
+    first: Tensor,
+    held: dict[int, Tensor],
+    encoder: Encoder,
+    settings: EncoderSettings,
+    bar: tqdm[None],
+) -> Tensor:
+    """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim]."""
+    total = int(texts.lengths[here].sum())
+    flat: Tensor | None = None
+    known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
+    new = here[~known & (texts.lengths[here] > 0)]
+    for batch in plan_batches(texts.lengths[new], settings.rule):
+        chosen = new[batch]
+        rows = _embed_batch(texts, chosen, encoder, settings)
+        if flat is None:
+            flat = rows.new_empty((len(rows), total, rows.shape[-1]))
+        flat[:, ragged.positions(first[chosen], texts.lengths[chosen]).to(flat.device)] = rows
+        bar.update(len(chosen))
+    for text in here[known].tolist():
+        rows = held[text]
+        if flat is None:
+            flat = rows.new_empty((len(rows), total, rows.shape[-1]))
+        flat[:, first[text] : first[text] + rows.shape[1]] = rows
+    return torch.zeros(settings.layers, total, settings.dim) if flat is None else flat
+
+
+def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings) -> Tensor:
+    """Return the unit embeddings of the texts `chosen`, text after text: [layer, token, dim]."""
+    batch = texts.batch(chosen, settings.pad_id, settings.special_ids)
+    try:
+        output = encoder.embed(batch)
+    except torch.OutOfMemoryError as error:
+        if len(chosen) == 1:
+            raise torch.OutOfMemoryError(
+                f"A single text of {batch.ids.shape[1]} tokens does not fit into the memory of the encoder's device; "
+                f"lower max_length, or use another device. ({error})"
+            ) from error
+        output = None
+    if output is None:  # outside the handler, whose traceback would keep the failed batch alive
+        half = (len(chosen) + 1) // 2
+        halves = (_embed_batch(texts, part, encoder, settings) for part in (chosen[:half], chosen[half:]))
+        return torch.cat(list(halves), dim=1)
+    if output.ndim not in (3, 4) or output.shape[-3:-1] != batch.ids.shape:
+        raise ValueError(
+            f"The encoder returned a tensor of shape {tuple(output.shape)} for ids of shape "
+            f"{tuple(batch.ids.shape)}; expected [text, token, dim] or [layer, text, token, dim]."
+        )
+    layers = output if output.ndim == 4 else output[None]
+    if bool(batch.attention_mask.all()):
+        return unit(layers.flatten(1, 2))
+    return unit(layers[:, batch.attention_mask.to(layers.device)])
+
+
+def _hold(
+    held: dict[int, Tensor], here: Tensor, first: Tensor, lengths: Tensor, uses: Tensor, embeddings: Tensor
+) -> None:
+    """Keep what a later chunk needs again, as far as it fits, and let the rest go."""
+    for text in [text for text in held if not uses[text]]:
+        del held[text]
+    used = sum(rows.nbytes for rows in held.values())
+    for text in here[uses[here] > 0].tolist():
+        rows = embeddings[:, first[text] : first[text] + lengths[text]]
+        if text not in held and used + rows.nbytes <= KEPT_BYTES:
+            held[text] = rows.clone()
+            used += rows.nbytes
