@@ -96,14 +96,15 @@ def score_segments(
     best = [best_of_references(score, counts) for score in (precision, recall, f1_score(precision, recall))]
     first = ragged.starts(counts)  # a candidate is repeated for each reference, and counted once
     return SegmentScores(
-        *(score.float() for score, _ in best),
+        precision=best[0][0].float(),
+        recall=best[1][0].float(),
+        f1=best[2][0].float(),
         best_reference=best[2][1],
         empty=ragged.sums((~empty).long(), counts) == 0,
         fell_back=ragged.sums((c_fell | r_fell).long(), counts) > 0,
         unknown=torch.stack([c_unknown[first], ragged.sums(r_unknown, counts)], dim=1),
         tokens=torch.stack([c_tokens[first], ragged.sums(r_tokens, counts)], dim=1),
-        truncated=(matches.candidate_lost[first] > 0).long()
-        + ragged.sums((matches.reference_lost > 0).long(), counts),
+        truncated=(matches.candidate_lost[first] > 0).long() + ragged.sums((matches.reference_lost > 0).long(), counts),
         lost=matches.candidate_lost[first] + ragged.sums(matches.reference_lost, counts),
     )
 

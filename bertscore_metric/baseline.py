@@ -19,7 +19,7 @@ Rows = Mapping[int, tuple[float, float, float]]
 
 @dataclass(frozen=True)
 class Baseline:
-    """Baseline values of the layers that are scored: `values` [layer, 3] float64 (P, R, F), and a name for the signature."""
+    """Baseline of the layers that are scored: `values` [layer, 3] float64 (P, R, F), and its name in the signature."""
 
     values: Tensor
     name: str
@@ -42,7 +42,8 @@ def find_baseline(
         FileNotFoundError: `path` is no file.
     """
     if path is not None:
-        rows, name = read_baseline(path), ""
+        rows: Rows = read_baseline(path)
+        name = ""
         where = f"The baseline file {path}"
     else:
         if lang is None:
@@ -74,7 +75,7 @@ def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:
     separator = "\t" if lines and "\t" in lines[0] else ","
     rows: dict[int, tuple[float, float, float]] = {}
     for number, cells in enumerate(csv.reader(lines, delimiter=separator), 1):
-        if not cells or number == 1 and cells[0].strip().upper() == "LAYER":
+        if not cells or (number == 1 and cells[0].strip().upper() == "LAYER"):
             continue
         try:
             layer = int(cells[0])

@@ -72,15 +72,17 @@ class ScoreConfig:
         for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
             _check_bool(name, getattr(self, name))
         _check_bool("use_safetensors", self.use_safetensors)
-        self._normalize("num_layers", _optional_int("num_layers", self.num_layers, at_least=0))
-        self._normalize("max_length", _optional_int("max_length", self.max_length, at_least=1))
+        self._normalize("num_layers", optional_int("num_layers", self.num_layers, at_least=0))
+        self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))
         _check_choice("dtype", self.dtype, DTYPES)
         _check_choice("empty", self.empty, EMPTY_RULES)
         _check_choice("long_text", self.long_text, LONG_TEXT_RULES)
         self._normalize("idf", _check_idf(self.idf))
         if self.all_layers and self.num_layers is not None:
-            raise ValueError(f"all_layers scores every layer, so num_layers={self.num_layers} has no meaning; drop one.")
+            raise ValueError(
+                f"all_layers scores every layer, so num_layers={self.num_layers} has no meaning; drop one."
+            )
         if self.baseline_path is not None and not self.rescale_with_baseline:
             raise ValueError("baseline_path is only used with rescale_with_baseline=True; set it, or drop the path.")
 
@@ -118,13 +120,17 @@ class ScoreConfig:
         except (TypeError, ValueError) as error:
             raise type(error)(f"{file}: {error}") from error
 
-    def to_yaml(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the settings that differ from the defaults as YAML, and write them to `path` if given."""
-        settings = {
-            field.name: _plain(getattr(self, field.name))
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the settings that differ from the defaults."""
+        return {
+            field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
+
+    def to_yaml(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the settings that differ from the defaults as YAML, and write them to `path` if given."""
+        settings = {name: _plain(value) for name, value in self.to_mapping().items()}
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True) if settings else "{}\n"
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -177,7 +183,8 @@ def _optional_text(name: str, value: object) -> str | None:
     return text
 
 
-def _optional_int(name: str, value: Any, *, at_least: int) -> int | None:
+def optional_int(name: str, value: Any, *, at_least: int) -> int | None:
+    """Return a whole number (also numpy's) as `int`, `None` as it is, or say what is wrong with it."""
     if value is None:
         return None
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -208,5 +215,7 @@ def _check_idf(idf: Any) -> Any:
         )
     texts = tuple(check_texts(idf, "idf"))
     if not texts:
-        raise ValueError("idf is an empty sequence of texts; pass at least one text, or idf=True for the corpus scored.")
+        raise ValueError(
+            "idf is an empty sequence of texts; pass at least one text, or idf=True for the corpus scored."
+        )
     return texts

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_metric.numerics import TORCH_DTYPES, own_arithmetic
-from bertscore_metric.source import ModelSource, load_error, weights_identity
+from bertscore_metric.source import ModelSource, load_error, quiet, weights_identity
 from bertscore_metric.tokens import TokenBatch
 
 # Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
 BLOCK_COUNTERS = {"albert": ("encoder.config", "num_hidden_layers"), "xlm": ("", "n_layers")}
+# Models that cannot run without a block (and have no norm after them): layer 0 is read before the first block.
+NEEDS_A_BLOCK = frozenset({"deberta-v2"})
 
 
 @runtime_checkable
@@ -81,8 +83,9 @@ class HuggingFaceEncoder:
         body = text_encoder(model)
         self.depth = depth(body.config)
         self.num_layers = num_layers
+        self._embeddings_only = num_layers == 0 and body.config.model_type in NEEDS_A_BLOCK
         if num_layers is not None:
-            body = keep_blocks(body, num_layers)
+            body = keep_blocks(body, 1 if self._embeddings_only else num_layers)
         body = _without_pooler(body)
         if not owned:  # until here the skeleton shares its tensors with the caller's model
             body = copy.deepcopy(body)
@@ -90,21 +93,33 @@ class HuggingFaceEncoder:
         self.dim = int(getattr(body.config, "hidden_size", 1024))
         self.device = device
         self.position_limit = position_limit(body)
+        self._vocabulary = _vocabulary_size(body)
         self._optional = _accepted_arguments(body)
         self._lock = threading.Lock()
 
     def embed(self, tokens: TokenBatch) -> Tensor:
-        """Return embeddings [text, token, dim], or [depth + 1, text, token, dim] for all layers."""
+        """Return embeddings [text, token, dim], or [depth + 1, text, token, dim] for all layers.
+
+        Raises:
+            ValueError: an id is not in the model's vocabulary.
+        """
+        if self._vocabulary is not None and tokens.ids.numel() and int(tokens.ids.max()) >= self._vocabulary:
+            raise ValueError(
+                f"The tokenizer gives the id {int(tokens.ids.max())}, but the model's vocabulary has only "
+                f"{self._vocabulary} entries; use the tokenizer that belongs to the model."
+            )
         mask = None if bool(tokens.attention_mask.all()) else tokens.attention_mask.to(self.device, torch.int64)
         with self._lock, torch.inference_mode():
             output = self._model(
                 input_ids=tokens.ids.to(self.device),
                 attention_mask=mask,
-                output_hidden_states=self.num_layers is None,
+                output_hidden_states=self.num_layers is None or self._embeddings_only,
                 return_dict=True,
                 **self._optional,
             )
-            return torch.stack(output.hidden_states) if self.num_layers is None else output.last_hidden_state
+        if self.num_layers is None:
+            return torch.stack(output.hidden_states)
+        return output.hidden_states[0] if self._embeddings_only else output.last_hidden_state
 
 
 def text_encoder(model: Any) -> Any:
@@ -141,7 +156,9 @@ def keep_blocks(body: Any, num_layers: int) -> Any:
         path, counter = BLOCK_COUNTERS[model_type]
         setattr(_submodule(body, path), counter, num_layers)
         return body
-    lists = [name for name, module in body.named_modules() if isinstance(module, nn.ModuleList) and len(module) == total]
+    lists = [
+        name for name, module in body.named_modules() if isinstance(module, nn.ModuleList) and len(module) == total
+    ]
     outermost = [name for name in lists if not any(name.startswith(f"{other}.") for other in lists if other != name)]
     if len(outermost) != 1:
         raise NotImplementedError(
@@ -189,7 +206,7 @@ def load_encoder(
     with _loading:
         encoder = _shared.get(key)
         if encoder is None:
-            with own_arithmetic(dtype, device), torch.device("cpu"):
+            with own_arithmetic(dtype, device):
                 model = _load_model(source, config, dtype, num_layers)
                 encoder = HuggingFaceEncoder(
                     model,
@@ -217,14 +234,15 @@ def _load_model(source: ModelSource, config: Any, dtype: str, num_layers: int | 
             f"num_layers={num_layers}, but {source.name} has {depth(config)} layers (0 to {depth(config)})."
         )
     try:
-        model, report = AutoModel.from_pretrained(
-            source.location,
-            config=copy.deepcopy(config),
-            dtype=TORCH_DTYPES[dtype],
-            use_safetensors=source.use_safetensors or None,
-            output_loading_info=True,
-            **source.hub_arguments,
-        )
+        with quiet():
+            model, report = AutoModel.from_pretrained(
+                source.location,
+                config=copy.deepcopy(config),
+                dtype=TORCH_DTYPES[dtype],
+                use_safetensors=source.use_safetensors or None,
+                output_loading_info=True,
+                **source.hub_arguments,
+            )
     except (OSError, ValueError) as error:
         raise load_error(source, error) from error
     _check_complete(source, model, set(report["missing_keys"]), num_layers)
@@ -248,6 +266,13 @@ def _without_pooler(body: Any) -> Any:
     if "add_pooling_layer" in inspect.signature(type(body).__init__).parameters:
         body.pooler = None  # classes with this argument run without one
     return body
+
+
+def _vocabulary_size(body: Any) -> int | None:
+    try:
+        return int(body.get_input_embeddings().num_embeddings)
+    except (AttributeError, NotImplementedError):
+        return None
 
 
 def _accepted_arguments(body: Any) -> dict[str, Any]:

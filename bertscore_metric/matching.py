@@ -74,7 +74,7 @@ def unit(embeddings: Tensor) -> Tensor:
             "The encoder returned embeddings that are not finite. In float16 some models overflow: use dtype='float32' "
             "or 'bfloat16'; otherwise check the weights."
         )
-    return vectors / norms.clamp(min=torch.finfo(torch.float32).tiny)
+    return torch.div(vectors, norms.clamp(min=torch.finfo(torch.float32).tiny))
 
 
 def similarity(candidates: Tensor, references: Tensor) -> Tensor:

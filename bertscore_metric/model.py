@@ -13,7 +13,6 @@ import torch
 from bertscore_metric import registry, source
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.encoder import Encoder, HuggingFaceEncoder, depth, load_encoder
-from bertscore_metric.numerics import own_arithmetic
 from bertscore_metric.tokens import TextTokenizer
 
 
@@ -76,8 +75,7 @@ def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: 
     path = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     names = _names(path, path)
     num_layers = _choose_layer(config, names, depth(model.config))
-    with own_arithmetic(config.dtype, device):
-        encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=config.dtype, device=device)
+    encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=config.dtype, device=device)
     name = Path(path).name if Path(path).is_dir() else path
     return _assemble(config, encoder, tokenizer, name, model.config.model_type)
 

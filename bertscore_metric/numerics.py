@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ TORCH_DTYPES = {
 
 @contextmanager
 def own_arithmetic(dtype: str, device: torch.device) -> Iterator[None]:
-    """Run a block with autocast off, float32 as default dtype, the matmul precision of `dtype`, and no gradients.
+    """Run a block with autocast off, float32 and the CPU as defaults, `dtype`'s matmul precision, and no gradients.
 
     Inside a `bf16-mixed` validation step, autocast would silently turn "float32" into bfloat16 (scores of a MiniLM
     move by up to .0054 a segment), and `set_float32_matmul_precision("medium")` does the same on CPUs with AMX. The
@@ -34,6 +35,8 @@ def own_arithmetic(dtype: str, device: torch.device) -> Iterator[None]:
         for kind in {device.type, "cpu"} - {"meta"}:
             stack.enter_context(torch.autocast(kind, enabled=False))
         stack.enter_context(_default_dtype(torch.float32))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
         stack.enter_context(_matmul_precision("tf32" if dtype == "tf32" else "ieee"))
         yield
 
@@ -51,7 +54,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 @contextmanager
 def _matmul_precision(precision: str) -> Iterator[None]:
     # One setting per backend, since torch's global one can be overridden backend by backend.
-    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul"))  # noqa: B009
     before = [backend.fp32_precision for backend in backends]
     try:
         for backend in backends:

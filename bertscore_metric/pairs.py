@@ -43,8 +43,10 @@ def parse_segments(
     candidates_name, references_name = names
     if isinstance(candidates, str) and isinstance(references, str):
         candidates, references = [candidates], [references]
-    for name, value, other in ((candidates_name, candidates, references_name),
-                               (references_name, references, candidates_name)):
+    for name, value, other in (
+        (candidates_name, candidates, references_name),
+        (references_name, references, candidates_name),
+    ):
         if isinstance(value, str):
             raise TypeError(
                 f"{name} is one str but {other} is not; put it in a list ([{name}]), one entry for each of {other}."
@@ -57,8 +59,8 @@ def parse_segments(
         if not isinstance(groups[flat], str):
             _reject(groups[flat], f"{references_name}[{flat}]")
         raise TypeError(
-            f"{references_name} mixes single texts ({references_name}[{flat}]) and groups ({references_name}[{group}]); "
-            f"make every entry a list, with one text where there is one reference."
+            f"{references_name} mixes single texts ({references_name}[{flat}]) and groups "
+            f"({references_name}[{group}]); make every entry a list, with one text where there is one reference."
         )
     _check_lengths(checked, groups, names)
     if not groups or not grouped[0]:

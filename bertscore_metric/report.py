@@ -20,6 +20,7 @@ Statistic = float | tuple[float, ...]
 UNKNOWN_SHARE = 0.1  # above it, the model hardly knows the language or script
 NAMED_INDICES = 10
 
+
 @dataclass(frozen=True)
 class Scores:
     """Precision, recall and F1 of segments: each [segment], or [layer, segment] with all layers, float32 on the CPU."""
@@ -92,7 +93,8 @@ class BERTScoreResult:
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary a segment; with all layers the values are lists with one entry a layer."""
         columns = {
-            name: getattr(self, name).movedim(-1, 0).tolist() for name in ("precision", "recall", "f1", "best_reference")
+            name: getattr(self, name).movedim(-1, 0).tolist()
+            for name in ("precision", "recall", "f1", "best_reference")
         }
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -131,7 +133,10 @@ def build_result(
     names = ("precision", "recall", "f1")
     raw = [getattr(scores, name) for name in names]
     final = raw if baseline is None else [rescale(raw[k], baseline.values[:, k]) for k in range(3)]
-    pick = (lambda value: value) if by_layer else (lambda value: value[0])
+
+    def pick(value: Tensor) -> Tensor:
+        return value if by_layer else value[0]
+
     shown = Scores(*map(pick, final))
     mean, std = _spread(shown, ~scores.empty if skip_empty else torch.ones_like(scores.empty))
     n_unknown, n_tokens = scores.unknown.sum(0).tolist(), scores.tokens.sum(0).tolist()

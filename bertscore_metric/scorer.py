@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
 from bertscore_metric.baseline import Baseline, find_baseline
 from bertscore_metric.batches import batch_rule
-from bertscore_metric.config import ScoreConfig
+from bertscore_metric.config import ScoreConfig, optional_int
 from bertscore_metric.encoder import Encoder
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
@@ -91,26 +91,21 @@ class BERTScorer:
     ) -> None:
         self.config = config = ScoreConfig.from_mapping({"model_name_or_path": model_name_or_path, **settings})
         self.device = _device(getattr(encoder, "device", "cpu") if device is None and encoder is not None else device)
-        self.model = _model(config, self.device, model, tokenizer, encoder)
-        self._settings = _encoder_settings(config, self.model, self.device, batch_size)
         self._verbose = verbose
-        text = self.model.tokenizer
-        self._vocabulary = Vocabulary(
-            special_ids=text.special_ids,
-            unweighted_ids=text.unweighted_ids,
-            unmatchable_ids=frozenset() if config.match_special_tokens else text.special_ids,
-            unknown_id=text.unknown_id,
-        )
-        self._idf = _fixed_idf(config, text)
-        self._baseline = _baseline(config, self.model)
+        self._waiting: list[TokenizedSegments] = []
+        self._done: list[TokenMatches | SegmentScores] = []
+        with self._own_arithmetic():
+            self.model = _model(config, self.device, model, tokenizer, encoder)
+            self._settings = _encoder_settings(config, self.model, self.device, batch_size)
+            self._vocabulary = _vocabulary(config, self.model.tokenizer)
+            self._idf = _fixed_idf(config, self.model.tokenizer)
+            self._baseline = _baseline(config, self.model)
         self.signature = sign(config, self.model, self._idf, self._baseline)
-        self.reset()
 
     @classmethod
     def from_config(cls, config: ScoreConfig, **run_settings: Any) -> BERTScorer:
         """Build a scorer from a config; `run_settings` are the arguments that change no number (device, ...)."""
-        settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-        return cls(**settings, **run_settings)
+        return cls(**config.to_mapping(), **run_settings)
 
     def score(self, candidates: Any, references: Any) -> BERTScoreResult:
         """Score candidates against references, apart from what was streamed.
@@ -122,8 +117,9 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the message names the argument and the index.
         """
-        segments = self._tokenize(candidates, references)
-        return self._report([self._match(segments)] if len(segments) else [])
+        with self._own_arithmetic():
+            segments = self._tokenize(candidates, references)
+            return self._report([self._match(segments)] if len(segments) else [])
 
     def update(self, candidates: Any, references: Any) -> None:
         """Add segments to the stream. Small updates are gathered until they fill the encoder's batches.
@@ -135,19 +131,19 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the stream is as it was before.
         """
-        segments = self._tokenize(candidates, references)
-        if not len(segments):
-            return
-        waiting = [*self._waiting, segments]
-        if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
-            self._waiting = waiting
-        else:
-            self._done, self._waiting = [*self._done, self._match(TokenizedSegments.concatenate(waiting))], []
+        with self._own_arithmetic():
+            segments = self._tokenize(candidates, references)
+            waiting = [*self._waiting, segments] if len(segments) else self._waiting
+            if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
+                self._waiting = waiting
+            else:
+                self._done, self._waiting = [*self._done, self._match(TokenizedSegments.concatenate(waiting))], []
 
     def compute(self) -> BERTScoreResult:
         """Score everything streamed since the last `reset`; calling it again gives the same result."""
-        self._drain()
-        return self._report(self._done)
+        with self._own_arithmetic():
+            self._drain()
+            return self._report(self._done)
 
     def merge(self, other: BERTScorer) -> None:
         """Add what another scorer streamed, after one's own; `other` keeps what it has.
@@ -157,14 +153,15 @@ class BERTScorer:
         """
         if self.signature != other.signature:
             raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
-        self._drain()
-        other._drain()
+        with self._own_arithmetic():
+            self._drain()
+            other._drain()
         self._done = [*self._done, *other._done]
 
     def reset(self) -> None:
         """Forget what was streamed."""
-        self._waiting: list[TokenizedSegments] = []
-        self._done: list[TokenMatches | SegmentScores] = []
+        self._waiting = []
+        self._done = []
 
     def __repr__(self) -> str:
         """Return the signature."""
@@ -178,9 +175,8 @@ class BERTScorer:
 
     def _match(self, segments: TokenizedSegments) -> TokenMatches | SegmentScores:
         """Update half. What has to wait for the whole corpus stays `TokenMatches`, all else becomes scores at once."""
-        with own_arithmetic(self.config.dtype, self.device):
-            matches = match_segments(segments, self.model.encoder, self._settings, progress=self._verbose)
-            return matches if self.config.idf is True else self._score(matches, self._idf)
+        matches = match_segments(segments, self.model.encoder, self._settings, progress=self._verbose)
+        return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def _drain(self) -> None:
         if self._waiting:
@@ -193,19 +189,26 @@ class BERTScorer:
 
     def _report(self, parts: list[TokenMatches | SegmentScores]) -> BERTScoreResult:
         """Compute half: everything that needs the whole corpus."""
-        with own_arithmetic(self.config.dtype, self.device):
-            matches = [part for part in parts if isinstance(part, TokenMatches)]
-            if matches:
-                corpus = TokenMatches.concatenate(matches)
-                counts = document_frequencies(corpus.reference_ids, corpus.reference_lengths)
-                scores = self._score(corpus, inverse_document_frequencies(counts))
-            else:
-                scored = [part for part in parts if isinstance(part, SegmentScores)]
-                scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
-            for message in notable(scores):
-                warnings.warn(message, BERTScoreWarning, stacklevel=3)
-            return build_result(scores, self._baseline, self.signature, by_layer=self.config.all_layers,
-                                skip_empty=self.config.empty == "skip")  # fmt: skip
+        matches = [part for part in parts if isinstance(part, TokenMatches)]
+        if matches:
+            corpus = TokenMatches.concatenate(matches)
+            counts = document_frequencies(corpus.reference_ids, corpus.reference_lengths)
+            scores = self._score(corpus, inverse_document_frequencies(counts))
+        else:
+            scored = [part for part in parts if isinstance(part, SegmentScores)]
+            scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
+        for message in notable(scores):
+            warnings.warn(message, BERTScoreWarning, stacklevel=3)
+        return build_result(
+            scores,
+            self._baseline,
+            self.signature,
+            by_layer=self.config.all_layers,
+            skip_empty=self.config.empty == "skip",
+        )
+
+    def _own_arithmetic(self) -> AbstractContextManager[None]:
+        return own_arithmetic(self.config.dtype, self.device)
 
 
 def _model(
@@ -227,8 +230,6 @@ def _model(
 def _encoder_settings(
     config: ScoreConfig, model: ScoringModel, device: torch.device, batch_size: int | None
 ) -> EncoderSettings:
-    if batch_size is not None and (isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1):
-        raise ValueError(f"batch_size is a number of texts of at least 1, got {batch_size!r}.")
     text = model.tokenizer
     unmatchable = () if config.match_special_tokens else sorted(text.special_ids)
     return EncoderSettings(
@@ -237,7 +238,16 @@ def _encoder_settings(
         unmatchable_ids=torch.tensor(unmatchable, dtype=torch.int64),
         dim=model.dim,
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
-        rule=batch_rule(device.type, batch_size),
+        rule=batch_rule(device.type, optional_int("batch_size", batch_size, at_least=1)),
+    )
+
+
+def _vocabulary(config: ScoreConfig, tokenizer: TextTokenizer) -> Vocabulary:
+    return Vocabulary(
+        special_ids=tokenizer.special_ids,
+        unweighted_ids=tokenizer.unweighted_ids,
+        unmatchable_ids=frozenset() if config.match_special_tokens else tokenizer.special_ids,
+        unknown_id=tokenizer.unknown_id,
     )
 
 
@@ -269,4 +279,7 @@ def _device(device: str | int | torch.device | None) -> torch.device:
     try:
         return torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"Unknown device {device!r}; use 'cpu', 'cuda', 'cuda:1', 'mps', or a number.") from error
+        reason = str(error).split(". ")[0].split("\n")[0]
+        raise ValueError(
+            f"Cannot use device {device!r} ({reason}); use 'cpu', 'cuda', 'cuda:1', 'mps', or the number of a GPU."
+        ) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -77,10 +79,33 @@ def resolve(
         name = OFFLINE_MODEL if embedded else folder.resolve().name
         return ModelSource(name, str(folder), True, *options)
     if model_name_or_path.startswith((".", "/", "~")) or model_name_or_path.count("/") > 1 or folder.exists():
-        raise FileNotFoundError(f"No model folder {model_name_or_path!r}. Give a folder with config.json, or a hub name.")
-    if model_name_or_path == OFFLINE_MODEL and not _in_hub_cache(OFFLINE_MODEL, revision) and find_spec(OFFLINE_PACKAGE):
+        raise FileNotFoundError(
+            f"No model folder {model_name_or_path!r}. Give a folder with config.json, or a hub name."
+        )
+    if (
+        model_name_or_path == OFFLINE_MODEL
+        and not _in_hub_cache(OFFLINE_MODEL, revision)
+        and find_spec(OFFLINE_PACKAGE)
+    ):
         return ModelSource(OFFLINE_MODEL, str(_offline_folder()), True, *options)
     return ModelSource(model_name_or_path, model_name_or_path, False, *options)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the reports and the progress bar of loading away from the user; errors still come through."""
+    import transformers.utils.logging
+
+    logging: Any = transformers.utils.logging  # its functions are untyped
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def load_config(source: ModelSource) -> Any:
@@ -92,7 +117,8 @@ def load_config(source: ModelSource) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(source.location, **source.hub_arguments)
+        with quiet():
+            return AutoConfig.from_pretrained(source.location, **source.hub_arguments)
     except (OSError, ValueError) as error:
         raise load_error(source, error) from error
 
@@ -111,26 +137,32 @@ def _load_tokenizer(source: ModelSource) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(source.location, **source.hub_arguments)
+        with quiet():
+            tokenizer = AutoTokenizer.from_pretrained(source.location, **source.hub_arguments)
     except (OSError, ValueError) as error:
         raise load_error(source, error, part="tokenizer") from error
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers makes of a folder without files
+        raise load_error(source, ValueError("there are no vocabulary files"), part="tokenizer")
+    return tokenizer
 
 
 def load_error(source: ModelSource, error: Exception, part: str = "model") -> Exception:
     """Return an error of the same kind whose message says in a sentence what is missing and what to do."""
-    reason = " ".join(str(error).split())[:300]
-    if source.local:
+    said = " ".join(str(error).split())
+    reason = said.split(". ")[0].rstrip(".")
+    if source.use_safetensors and "safetensors" in said and part == "model":
+        hint = "Pass use_safetensors=False if you trust its pickled weights, or convert them to safetensors."
+    elif "trust_remote_code" in said:
+        hint = "Pass trust_remote_code=True if you trust the code of this model, after reading it."
+    elif source.local:
         hint = "Save model and tokenizer there with save_pretrained, or pass model= and tokenizer= objects."
-        if "safetensors" in reason and part == "model":
-            hint = "Convert the weights to safetensors, or pass use_safetensors=False if you trust the pickled ones."
-        return OSError(f"Cannot load the {part} from the folder {source.location!r}: {reason} {hint}")
-    hint = (
-        "Check the name; a private or gated model needs `hf auth login`; without a network give a folder, "
-        "a model in the hub cache, or 'offline'."
-    )
-    if "safetensors" in reason and "network" not in reason:
-        hint = "Pass use_safetensors=False if you trust its pickled weights."
-    return OSError(f"Cannot load the {part} {source.location!r}: {reason} {hint}")
+    else:
+        hint = (
+            "Check the name; a private or gated model needs `hf auth login`; without a network use a folder, "
+            "a model in the hub cache, or 'offline'."
+        )
+    where = f"from the folder {source.location!r}" if source.local else repr(source.location)
+    return OSError(f"Cannot load the {part} {where}: {reason}. {hint}")
 
 
 def weights_identity(source: ModelSource, config: Any) -> str:

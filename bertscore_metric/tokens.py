@@ -17,8 +17,8 @@ from bertscore_metric.pairs import Segments
 
 logger = logging.getLogger(__name__)
 
-# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer (or a subclass of them): bert_score
-# encoded their texts with a space in front, and its tables were made that way. BART and Longformer are not among them.
+# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer (or a subclass): bert_score encoded
+# their texts with a space in front, and its tables were made that way. BART and Longformer are not among them.
 PREFIX_SPACE_MODEL_TYPES = frozenset({
     "data2vec-text", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "granite", "ibert", "mega", "mra", "opt", "roberta",
     "roberta-prelayernorm", "starcoder2",
@@ -102,7 +102,8 @@ def _first_of_each(ids: Tensor, lengths: Tensor, lost: Tensor) -> tuple[Tensor, 
     """Number equal texts equally: (which texts are the first of their kind, the number of each text's kind)."""
     data, ends = ids.numpy(), torch.cumsum(lengths, 0).tolist()
     kinds: dict[tuple[bytes, int], int] = {}
-    keep, number = [], []
+    keep: list[int] = []
+    number: list[int] = []
     for text, (length, end, cut) in enumerate(zip(lengths.tolist(), ends, lost.tolist(), strict=True)):
         kind = kinds.setdefault((data[end - length : end].tobytes(), cut), len(kinds))
         if kind == len(keep):
@@ -145,9 +146,7 @@ class TextTokenizer:
         # "" is encoded as the special tokens alone, which includes those that no attribute names (language codes).
         empty = self._encode([""])[0]
         self.special_ids = frozenset(special_ids or _structural_ids(self._tokenizer) | set(empty))
-        self.unweighted_ids = (
-            frozenset(special_ids) if special_ids else _unweighted_ids(self._tokenizer, model_type)
-        )
+        self.unweighted_ids = frozenset(special_ids) if special_ids else _unweighted_ids(self._tokenizer, model_type)
         self.limit = _limit(self._tokenizer, position_limit, max_length, n_special=len(empty))
 
     def __call__(self, texts: Sequence[str], *, name: str = "texts") -> TokenizedTexts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -103,7 +104,7 @@ def _embed_texts(
     held: dict[int, Tensor],
     encoder: Encoder,
     settings: EncoderSettings,
-    bar: tqdm[None],
+    bar: tqdm[NoReturn],
 ) -> Tensor:
     """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim]."""
     total = int(texts.lengths[here].sum())
@@ -147,6 +148,11 @@ def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settin
             f"{tuple(batch.ids.shape)}; expected [text, token, dim] or [layer, text, token, dim]."
         )
     layers = output if output.ndim == 4 else output[None]
+    if len(layers) != settings.layers:
+        raise ValueError(
+            f"The encoder returned {len(layers)} layers where {settings.layers} was expected; for several layers set "
+            f"all_layers=True, and num_layers of the encoder to one less than it returns."
+        )
     if bool(batch.attention_mask.all()):
         return unit(layers.flatten(1, 2))
     return unit(layers[:, batch.attention_mask.to(layers.device)])

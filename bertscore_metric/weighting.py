@@ -174,7 +174,9 @@ def _token_id(token: Any) -> int:
     if isinstance(token, str) and token.lstrip("-").isdigit():
         token = int(token)  # JSON and YAML keys
     if isinstance(token, bool) or not hasattr(token, "__index__"):
-        raise TypeError(f"idf must map token ids (int) to weights, got the key {token!r} of type {type(token).__name__}.")
+        raise TypeError(
+            f"idf must map token ids (int) to weights, got the key {token!r} of type {type(token).__name__}."
+        )
     if token < 0:
         raise ValueError(f"idf must map token ids to weights; {token} is no token id.")
     return int(token)

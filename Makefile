@@ -1,0 +1,46 @@
+# Two commands: `make demo` scores the shipped example, `make test` runs the tests. Both install what they need.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PINS := .ci/constraints.txt
+EXAMPLE := bertscore_metric/example
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: demo test test-all lint bench clean
+
+demo: $(VENV)/.offline
+	$(BIN)/bertscore-metric score --config offline --segments \
+		--candidates $(EXAMPLE)/candidates.txt --references $(EXAMPLE)/references.1.txt $(EXAMPLE)/references.2.txt
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -q
+
+test-all: test
+	$(BIN)/python -m pytest -q -m "slow and not hub"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m tests.benchmarks
+
+clean:
+	rm -rf $(VENV) build dist
+
+# torch first and by its exact version: pip then finds the CPU build instead of several GB of CUDA libraries.
+$(VENV)/.torch: $(PINS)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q "$$(grep '^torch==' $(PINS))"
+	touch $@
+
+$(VENV)/.offline: $(VENV)/.torch pyproject.toml
+	$(BIN)/python -m pip install -q -c $(PINS) -e '.[offline]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	$(BIN)/python -m pip install -q -c $(PINS) "pip>=25.1"
+	$(BIN)/python -m pip install -q -c $(PINS) -e '.[all]' --group dev
+	touch $@ $(VENV)/.offline

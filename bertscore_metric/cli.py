@@ -1,0 +1,289 @@
+"""The command line: arguments -> config -> scorer -> report. No arithmetic; torch is imported when there is work."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bertscore_metric import __version__, files
+from bertscore_metric.config import DTYPES, EMPTY_RULES, LONG_TEXT_RULES, ScoreConfig
+
+if TYPE_CHECKING:
+    from bertscore_metric.report import BERTScoreResult
+
+# Options that take several values after one name, as in `--references a.txt b.txt`.
+_SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
+_USER_ERRORS = (TypeError, ValueError, OSError, ImportError, NotImplementedError)
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    help="BERTScore for generated text: precision, recall and F1 by greedy matching of contextual embeddings.",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a user's error is one line on stderr and exit code 2."""
+    words = spread(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(args=words, prog_name="bertscore-metric", standalone_mode=False)
+    except Exception as error:
+        # typer's own usage errors know how to say themselves in a line
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if not hasattr(error, "format_message") and not isinstance(error, _USER_ERRORS):
+            raise
+        typer.echo(f"bertscore-metric: error: {' '.join(message.split())}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option before each of its values: `-r a b` becomes `-r a -r b`."""
+    words: list[str] = []
+    option, values = "", 0
+    for word in arguments:
+        if word.startswith("-") and word != files.STDIN:
+            option, values = (word if word in _SPREADING else ""), 0
+        elif option:
+            values += 1
+            if values > 1:
+                words.append(option)
+        words.append(word)
+    return words
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"bertscore-metric {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def score(
+    candidates: Annotated[
+        list[str],
+        typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin."),
+    ],
+    references: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--references", "-r", metavar="FILE...", help="References, one a line; several files give several."
+        ),
+    ] = None,
+    text: Annotated[bool, typer.Option("--text", help="-c and -r hold texts themselves, not files.")] = False,
+    candidate_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of candidates in .tsv, .csv and .jsonl files.")
+    ] = None,
+    reference_column: Annotated[
+        list[str] | None, typer.Option(metavar="NAME...", help="Columns of references; without -r in the same file.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Hub name, folder, or 'offline'.")
+    ] = None,
+    lang: Annotated[str | None, typer.Option(metavar="CODE", help="Language; chooses model and baseline.")] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Settings in YAML, or a shipped config; other options override.")
+    ] = None,
+    num_layers: Annotated[
+        int | None,
+        typer.Option("--num-layers", "-l", metavar="N", help="Blocks to run; 0 scores the embedding output."),
+    ] = None,
+    idf: Annotated[bool | None, typer.Option("--idf", help="Weight tokens by idf, counted in the references.")] = None,
+    idf_texts: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Count idf in these texts, one a line, instead.")
+    ] = None,
+    idf_table: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Take idf weights from this JSON table instead.")
+    ] = None,
+    rescale: Annotated[
+        bool | None, typer.Option("--rescale", help="Rescale with the baseline of model, layer and language.")
+    ] = None,
+    baseline_path: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Rescale with this file (LAYER,P,R,F).")
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(metavar="N", help="Longest text in tokens; at most the model's own limit.")
+    ] = None,
+    long_text: Annotated[
+        str | None, typer.Option(metavar="|".join(LONG_TEXT_RULES), help="What to do with longer texts.")
+    ] = None,
+    empty: Annotated[
+        str | None, typer.Option(metavar="|".join(EMPTY_RULES), help="Count empty segments as 0, or leave them out.")
+    ] = None,
+    match_special_tokens: Annotated[
+        bool | None, typer.Option(help="Whether tokens may be matched to special tokens.", show_default=False)
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(metavar="|".join(DTYPES), help="Arithmetic of the encoder.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", "-b", metavar="N", help="Most texts in an encoder batch.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps.")] = None,
+    revision: Annotated[str | None, typer.Option(metavar="REV", help="Branch, tag or commit on the hub.")] = None,
+    trust_remote_code: Annotated[
+        bool | None, typer.Option("--trust-remote-code", help="Allow model code from the hub to run.")
+    ] = None,
+    segments: Annotated[
+        bool, typer.Option("--segments", "-s", help="A line per segment: number, P, R, F1, tab-separated.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; with --segments the rows too.")] = False,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of stdout.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no warnings.")] = False,
+) -> None:
+    """Score candidates against references.
+
+    Prints the signature, then mean and standard deviation of precision, recall and F1 with the counts.
+    """
+    if sum(given is not None and given is not False for given in (idf, idf_texts, idf_table)) > 1:
+        raise ValueError("Give one of --idf, --idf-texts and --idf-table.")
+    settings = {
+        "model_name_or_path": model,
+        "lang": lang,
+        "num_layers": num_layers,
+        "idf": files.read_candidates(idf_texts) if idf_texts else idf,
+        "rescale_with_baseline": True if baseline_path else rescale,
+        "baseline_path": baseline_path,
+        "max_length": max_length,
+        "long_text": long_text,
+        "empty": empty,
+        "match_special_tokens": match_special_tokens,
+        "dtype": dtype,
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+    }
+    base = ScoreConfig.from_yaml(config).to_mapping() if config else {}
+    chosen = ScoreConfig.from_mapping(
+        {**base, **{name: value for name, value in settings.items() if value is not None}}
+    )
+    systems, trusted = _read_texts(candidates, references or [], text, candidate_column, reference_column or [])
+    with _voice(quiet):
+        results = _score(chosen, idf_table, systems, trusted, batch_size=batch_size, device=device, quiet=quiet)
+    shown = _as_json(results, segments) if json else _as_text(results, segments)
+    if output:
+        files.write_text(output, shown)
+    else:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        sys.stdout.write(shown)
+
+
+def _read_texts(
+    candidates: list[str], references: list[str], text: bool, candidate_column: str | None, reference_columns: list[str]
+) -> tuple[dict[str, list[Any]], list[Any]]:
+    """Return the candidates of each system by the name of its file, and the references."""
+    if text:
+        if not references or candidate_column or reference_columns:
+            raise ValueError("--text needs the candidate after -c and its references after -r, and no columns.")
+        return {"text": candidates}, [references if len(references) > 1 else references[0]] * len(candidates)
+    if [*candidates, *references].count(files.STDIN) > 1:
+        raise ValueError("Standard input (-) can be read once.")
+    if not references and not reference_columns:
+        raise ValueError("Name the references: --references FILE, or --reference-column NAME in a table of pairs.")
+    if not references and len(candidates) > 1:
+        raise ValueError("Several candidates files need their references in files of their own (--references FILE).")
+    systems = {path: files.read_candidates(path, candidate_column) for path in candidates}
+    trusted = files.read_references(references or candidates, reference_columns)
+    for path, texts in systems.items():
+        if len(texts) != len(trusted):
+            raise ValueError(
+                f"{path} has {len(texts)} candidates, but {', '.join(references)} has {len(trusted)} references; "
+                f"line by line they must belong together."
+            )
+    return systems, trusted
+
+
+def _score(
+    config: ScoreConfig,
+    idf_table: str | None,
+    systems: dict[str, list[Any]],
+    references: list[Any],
+    *,
+    batch_size: int | None,
+    device: str | None,
+    quiet: bool,
+) -> dict[str, BERTScoreResult]:
+    import dataclasses
+
+    from bertscore_metric.scorer import BERTScorer
+    from bertscore_metric.weighting import IdfTable
+
+    if idf_table:
+        config = dataclasses.replace(config, idf=IdfTable.load(idf_table))
+    progress = not quiet and sys.stderr.isatty()
+    scorer = BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=progress)
+    return {name: scorer.score(texts, references) for name, texts in systems.items()}
+
+
+@contextmanager
+def _voice(quiet: bool) -> Iterator[None]:
+    """Say warnings in a line each on stderr, and keep the chatter of the libraries away."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if sys.stderr.isatty() and not quiet else "1")
+    for name in ("transformers", "huggingface_hub"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not quiet:
+            from bertscore_metric.model import BERTScoreWarning
+
+            warnings.simplefilter("always", BERTScoreWarning)
+            warnings.showwarning = lambda message, *_: typer.echo(f"bertscore-metric: {message}", err=True)
+            logging.basicConfig(format="bertscore-metric: %(message)s", level=logging.WARNING)
+        yield
+
+
+def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:
+    import json
+
+    if len(results) == 1:
+        return next(iter(results.values())).to_json(segments=segments, indent=2) + "\n"
+    rows = [{"candidates": name, **result.to_dict(segments=segments)} for name, result in results.items()]
+    return json.dumps({"systems": rows}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _as_text(results: dict[str, BERTScoreResult], segments: bool) -> str:
+    lines = [str(next(iter(results.values())).signature)]
+    for name, result in results.items():
+        lines.append(("" if len(results) == 1 else f"{Path(name).name}\t") + _summary(result))
+        if segments:
+            prefix = "" if len(results) == 1 else f"{Path(name).name}\t"
+            lines += [
+                f"{prefix}{number}\t{row['precision']:.6f}\t{row['recall']:.6f}\t{row['f1']:.6f}"
+                for number, row in enumerate(result.to_rows())
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(result: BERTScoreResult) -> str:
+    numbers = "  ".join(
+        f"{label} {getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}"
+        for label, name in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
+    )
+    share = f"{result.unk_share.candidates:.1%} / {result.unk_share.references:.1%}"
+    counts = f"{result.n_segments} segments, {result.n_empty} empty, {result.n_truncated} truncated texts"
+    return f"{numbers}  ({counts}, unknown tokens {share})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Encoders: cutting, layers, limits, loading, and batch invariance for every tiny architecture."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import MODELS, TOLERANCE, shared_scorer
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, BertConfig, BertModel
+
+from bertscore_metric import BERTScorer, Encoder, encoder
+from bertscore_metric.encoder import HuggingFaceEncoder, depth, keep_blocks, position_limit, text_encoder
+
+ARCHITECTURES = sorted(folder.name for folder in MODELS.iterdir() if folder.is_dir())
+TEXTS = ["the cat sat on the red table.", "Go", "a dog looked at two bananas", "the cat " * 100]
+CPU = torch.device("cpu")
+
+
+def load(name: str) -> Any:
+    """Return a tiny model."""
+    return AutoModel.from_pretrained(MODELS / name)
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+@pytest.mark.parametrize("num_layers", [0, 2, 4])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_batch_invariance(name: str, num_layers: int) -> None:
+    """A text scores the same alone and among longer ones, at the first, a middle and the last layer."""
+    scorer = shared_scorer(name, num_layers=num_layers)
+    references = [TEXTS[2], TEXTS[0], TEXTS[1], "a dog " * 100]
+    together = torch.stack(list(scorer.score(TEXTS, references)))
+    alone = torch.cat([torch.stack(list(scorer.score(t, r))) for t, r in zip(TEXTS, references, strict=True)], dim=1)
+    torch.testing.assert_close(together, alone, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_layers_differ_and_the_last_one_is_the_whole_model(name: str) -> None:
+    """Every number of layers is another encoder, and all of them give what the uncut model gives."""
+    f1 = [shared_scorer(name, num_layers=n).score(TEXTS[:1], TEXTS[2:3]).f1.item() for n in range(5)]
+    assert len(set(f1)) == 5
+    scorer = shared_scorer(name, num_layers=4)
+    tokens = scorer.model.tokenizer(TEXTS[:1]).batch(torch.tensor([0]), 0, torch.tensor([], dtype=torch.int64))
+    model = load(name).eval()
+    body = model.encoder if model.config.is_encoder_decoder else model
+    with torch.no_grad():
+        expected = body(input_ids=tokens.ids, attention_mask=tokens.attention_mask.long()).last_hidden_state
+    torch.testing.assert_close(scorer.model.encoder.embed(tokens), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_all_layers(name: str) -> None:
+    """All layers are depth + 1 rows; below the last they are those of the cut model, except where a norm follows."""
+    result = shared_scorer(name, all_layers=True).score(TEXTS[:1], TEXTS[2:3])
+    assert result.f1.shape == (5, 1)
+    assert result.signature["layer"] == "all-raw"
+    if name not in ("t5", "modernbert", "llama", "gpt2"):
+        cut = [shared_scorer(name, num_layers=n).score(TEXTS[:1], TEXTS[2:3]).f1.item() for n in range(5)]
+        assert result.f1[:, 0].tolist() == pytest.approx(cut, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "gpt2", "albert", "bart"])
+def test_only_what_is_used_is_kept(name: str) -> None:
+    """No pooler, no decoder and no later blocks stay in memory."""
+    two, four = (shared_scorer(name, num_layers=n).model.encoder for n in (2, 4))
+    count = [sum(p.numel() for p in enc._model.parameters()) for enc in (two, four)]  # type: ignore[attr-defined]
+    whole = sum(p.numel() for p in load(name).parameters())
+    assert count[0] <= count[1] <= whole
+    assert (count[0] < count[1]) == (name != "albert")  # its blocks share their weights
+    assert getattr(four._model, "pooler", None) is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("bert", 64), ("roberta", 64), ("longformer", 64), ("bart", 64), ("gpt2", 64), ("distilbert", 64),
+     ("albert", 64), ("deberta", None), ("deberta-v3-nomax", None), ("t5", None), ("xlnet", None), ("llama", None),
+     ("modernbert", None)],
+)  # fmt: skip
+def test_position_limit(name: str, limit: int | None) -> None:
+    """The table of absolute positions holds 64 tokens, after RoBERTa's and BART's reserved rows; others have none."""
+    assert position_limit(text_encoder(load(name))) == limit
+
+
+def test_blocks_that_cannot_be_told() -> None:
+    """A model without a list as long as its depth is a clear error, not a guess."""
+
+    class Strange(BertModel):
+        pass
+
+    model = Strange(BertConfig(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8))
+    model.config.num_hidden_layers = 3
+    with pytest.raises(NotImplementedError, match="Cannot tell the blocks of a bert model: found no list of length 3"):
+        keep_blocks(model, 1)
+
+
+def test_depth_counts_the_encoder() -> None:
+    """Where a model has two stacks, the depth is the encoder's."""
+    config = load("bart").config
+    config.decoder_layers = 9
+    assert depth(config) == 4
+
+
+def test_hugging_face_encoder_is_an_encoder() -> None:
+    """The built-in implementation follows the public protocol."""
+    made = HuggingFaceEncoder(load("bert"), num_layers=2, dtype="float32", device=CPU)
+    assert isinstance(made, Encoder)
+    assert made.dim == 32
+
+
+def copy_model(target: Path, name: str = "bert") -> Path:
+    """Copy a tiny model's folder."""
+    shutil.copytree(MODELS / name, target)
+    return target
+
+
+def test_missing_weights_in_kept_blocks_are_an_error(tmp_path: Path) -> None:
+    """A checkpoint without weights of the layers in use is refused; weights of later blocks may be missing."""
+    folder = copy_model(tmp_path / "broken")
+    weights = load_file(folder / "model.safetensors")
+    kept = {key: value for key, value in weights.items() if "encoder.layer.2." not in key and "pooler" not in key}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    assert BERTScorer(str(folder), num_layers=2).signature["layer"] == "2"
+    with pytest.raises(
+        ValueError, match=r"The weights of broken lack 16 tensors of the layers that are used \(encoder"
+    ):
+        BERTScorer(str(folder), num_layers=3)
+
+
+def test_weights_identity(tmp_path: Path) -> None:
+    """The signature tells weights apart, and names a copy of them alike wherever it lies."""
+    first, second = copy_model(tmp_path / "a" / "model"), copy_model(tmp_path / "b" / "model")
+    signature = BERTScorer(str(first), num_layers=2).signature
+    assert signature == BERTScorer(str(second), num_layers=2).signature
+    weights = load_file(second / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] += 0.01
+    save_file(weights, second / "model.safetensors", metadata={"format": "pt"})
+    assert BERTScorer(str(second), num_layers=3).signature["weights"] != signature["weights"]
+
+
+def test_a_fine_tuned_copy_finds_its_base_model(tmp_path: Path) -> None:
+    """A folder whose configuration names its base model takes that model's layer."""
+    folder = copy_model(tmp_path / "mine")
+    config = json.loads((folder / "config.json").read_text())
+    config["_name_or_path"] = "google/bert_uncased_L-4_H-128_A-2"
+    (folder / "config.json").write_text(json.dumps(config))
+    assert BERTScorer(str(folder)).signature["layer"] == "3"
+
+
+def test_pickled_weights_only_when_asked(tmp_path: Path) -> None:
+    """A folder with pickled weights alone is refused with the setting that accepts them."""
+    folder = copy_model(tmp_path / "pickled")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(OSError, match="Pass use_safetensors=False if you trust"):
+        BERTScorer(str(folder), num_layers=2)
+    made = BERTScorer(str(folder), num_layers=2, use_safetensors=False)
+    expected = shared_scorer("bert", num_layers=2).score(TEXTS[:2], TEXTS[1:3])
+    torch.testing.assert_close(made.score(TEXTS[:2], TEXTS[1:3]).f1, expected.f1)
+
+
+def test_folder_without_tokenizer(tmp_path: Path) -> None:
+    """A folder that holds a model alone says what is missing."""
+    folder = copy_model(tmp_path / "bare")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(
+        OSError, match=r"Cannot load the tokenizer from the folder .*no vocabulary files.*save_pretrained"
+    ):
+        BERTScorer(str(folder), num_layers=2)
+
+
+def test_tokenizer_of_another_model() -> None:
+    """Ids beyond the model's vocabulary are said in words, instead of an index error or a crash of the device."""
+    from transformers import AutoTokenizer
+
+    made = BERTScorer(model=load("bert"), tokenizer=AutoTokenizer.from_pretrained(MODELS / "roberta"), num_layers=1)
+    with pytest.raises(ValueError, match=r"gives the id \d+, but the model's vocabulary has only 297 entries"):
+        made.score(["the cat sat"], ["a dog"])
+
+
+def test_missing_models() -> None:
+    """A mistyped folder, an unreachable hub name and an unknown language are one sentence each."""
+    with pytest.raises(FileNotFoundError, match=r"No model folder './nowhere'. Give a folder with config.json"):
+        BERTScorer("./nowhere")
+    with pytest.raises(OSError, match="Cannot load the model 'roberta-large': .*without a network use a folder"):
+        BERTScorer(lang="en")
+    with pytest.raises(ValueError, match="no default model for language 'enn'"):
+        BERTScorer(lang="enn")
+
+
+def test_loading_inside_inference_mode() -> None:
+    """A model loaded inside inference mode still works outside, and the process shares it."""
+    encoder.release_encoders()
+    with torch.inference_mode():
+        inside = BERTScorer(str(MODELS / "distilbert"), num_layers=1)
+        inside.update(TEXTS[:2], TEXTS[:2])
+    outside = BERTScorer(str(MODELS / "distilbert"), num_layers=1)
+    assert inside.model.encoder is outside.model.encoder
+    parameter = next(outside.model.encoder._model.parameters())  # type: ignore[attr-defined]
+    assert not parameter.is_inference()
+    assert inside.compute().mean.f1 == pytest.approx(1)
