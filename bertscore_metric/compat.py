@@ -200,7 +200,7 @@ class BERTScorer:
             warnings.warn("Overwriting the previous importance weights.", BERTScoreWarning, stacklevel=2)
         texts = check_texts(sents, "sents")
         if self._idf:
-            self._renew(idf=texts)
+            self._renew(self._run, idf=texts)
         self._has_idf = True
 
     def score(
@@ -257,18 +257,17 @@ class BERTScorer:
     ) -> Scores | tuple[Scores, str]:
         run = {"batch_size": batch_size, "verbose": verbose}
         if run != self._run:
-            self._run = run
-            self._renew()
+            self._renew(run)
         segments = parse_segments(cands, refs, names=("cands", "refs"))  # here, so that messages use these names
         flat = iter(segments.references)
         result = self._core.score(segments.candidates, [list(islice(flat, n)) for n in segments.reference_counts])
         scores = (result.precision, result.recall, result.f1)
         return (scores, str(result.signature)) if return_hash else scores
 
-    def _renew(self, **changes: Any) -> None:
+    def _renew(self, run: dict[str, Any], **changes: Any) -> None:
         """Put a core scorer with other settings in place of the old one, whose encoder it shares."""
         config = dataclasses.replace(self._core.config, num_layers=self._core.model.num_layers, **changes)
-        self._core = CoreScorer.from_config(config, device=self.device, **self._run)
+        self._core, self._run = CoreScorer.from_config(config, device=self.device, **run), run
 
     def _baseline(self) -> Tensor:
         model, path = self._core.model, self.baseline_path

@@ -119,7 +119,8 @@ class HuggingFaceEncoder:
             )
         if self.num_layers is None:
             return torch.stack(output.hidden_states)
-        return output.hidden_states[0] if self._embeddings_only else output.last_hidden_state
+        embeddings: Tensor = output.hidden_states[0] if self._embeddings_only else output.last_hidden_state
+        return embeddings
 
 
 def text_encoder(model: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -117,9 +117,8 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the message names the argument and the index.
         """
-        with self._own_arithmetic():
-            segments = self._tokenize(candidates, references)
-            return self._report([self._match(segments)] if len(segments) else [])
+        segments = self.tokenize(candidates, references)
+        return self.report([self.match(segments)] if len(segments) else [])
 
     def update(self, candidates: Any, references: Any) -> None:
         """Add segments to the stream. Small updates are gathered until they fill the encoder's batches.
@@ -131,19 +130,17 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the stream is as it was before.
         """
-        with self._own_arithmetic():
-            segments = self._tokenize(candidates, references)
-            waiting = [*self._waiting, segments] if len(segments) else self._waiting
-            if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
-                self._waiting = waiting
-            else:
-                self._done, self._waiting = [*self._done, self._match(TokenizedSegments.concatenate(waiting))], []
+        segments = self.tokenize(candidates, references)
+        waiting = [*self._waiting, segments] if len(segments) else self._waiting
+        if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
+            self._waiting = waiting
+        else:
+            self._done, self._waiting = [*self._done, self.match(TokenizedSegments.concatenate(waiting))], []
 
     def compute(self) -> BERTScoreResult:
         """Score everything streamed since the last `reset`; calling it again gives the same result."""
-        with self._own_arithmetic():
-            self._drain()
-            return self._report(self._done)
+        self._drain()
+        return self.report(self._done)
 
     def merge(self, other: BERTScorer) -> None:
         """Add what another scorer streamed, after one's own; `other` keeps what it has.
@@ -153,9 +150,8 @@ class BERTScorer:
         """
         if self.signature != other.signature:
             raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
-        with self._own_arithmetic():
-            self._drain()
-            other._drain()
+        self._drain()
+        other._drain()
         self._done = [*self._done, *other._done]
 
     def reset(self) -> None:
@@ -163,49 +159,61 @@ class BERTScorer:
         self._waiting = []
         self._done = []
 
+    def tokenize(self, candidates: Any, references: Any) -> TokenizedSegments:
+        """Check texts and turn them into token ids; the first step of the update half, for adapters.
+
+        Raises:
+            TypeError, ValueError: wrong texts, a text that `long_text="error"` refuses, or a token without idf weight.
+        """
+        with self._own_arithmetic():
+            segments = tokenize_segments(parse_segments(candidates, references), self.model.tokenizer)
+            if self._idf is not None:
+                self._idf.weights(segments.texts.ids.long())  # an id without a weight fails before any model work
+            return segments
+
+    def match(self, segments: TokenizedSegments) -> TokenMatches | SegmentScores:
+        """Embed and match; the rest of the update half, for adapters.
+
+        Returns:
+            What has to wait for the whole corpus stays `TokenMatches` (idf of the corpus); all else becomes scores.
+        """
+        with self._own_arithmetic():
+            matches = match_segments(segments, self.model.encoder, self._settings, progress=self._verbose)
+            return matches if self.config.idf is True else self._score(matches, self._idf)
+
+    def report(self, parts: Sequence[TokenMatches | SegmentScores]) -> BERTScoreResult:
+        """Score what `match` returned, part after part; the compute half, for adapters."""
+        with self._own_arithmetic():
+            matches = [part for part in parts if isinstance(part, TokenMatches)]
+            if matches:
+                corpus = TokenMatches.concatenate(matches)
+                counts = document_frequencies(corpus.reference_ids, corpus.reference_lengths)
+                scores = self._score(corpus, inverse_document_frequencies(counts))
+            else:
+                scored = [part for part in parts if isinstance(part, SegmentScores)]
+                scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
+            for message in notable(scores):
+                warnings.warn(message, BERTScoreWarning, stacklevel=3)
+            return build_result(
+                scores,
+                self._baseline,
+                self.signature,
+                by_layer=self.config.all_layers,
+                skip_empty=self.config.empty == "skip",
+            )
+
     def __repr__(self) -> str:
         """Return the signature."""
         return f"BERTScorer({str(self.signature)!r})"
 
-    def _tokenize(self, candidates: Any, references: Any) -> TokenizedSegments:
-        segments = tokenize_segments(parse_segments(candidates, references), self.model.tokenizer)
-        if self._idf is not None:
-            self._idf.weights(segments.texts.ids.long())  # an id without a weight is an error before any model work
-        return segments
-
-    def _match(self, segments: TokenizedSegments) -> TokenMatches | SegmentScores:
-        """Update half. What has to wait for the whole corpus stays `TokenMatches`, all else becomes scores at once."""
-        matches = match_segments(segments, self.model.encoder, self._settings, progress=self._verbose)
-        return matches if self.config.idf is True else self._score(matches, self._idf)
-
     def _drain(self) -> None:
         if self._waiting:
-            self._done = [*self._done, self._match(TokenizedSegments.concatenate(self._waiting))]
+            self._done = [*self._done, self.match(TokenizedSegments.concatenate(self._waiting))]
             self._waiting = []
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         listed = isinstance(self.config.idf, Mapping)
         return score_segments(matches, self._vocabulary, idf, listed_specials=listed)
-
-    def _report(self, parts: list[TokenMatches | SegmentScores]) -> BERTScoreResult:
-        """Compute half: everything that needs the whole corpus."""
-        matches = [part for part in parts if isinstance(part, TokenMatches)]
-        if matches:
-            corpus = TokenMatches.concatenate(matches)
-            counts = document_frequencies(corpus.reference_ids, corpus.reference_lengths)
-            scores = self._score(corpus, inverse_document_frequencies(counts))
-        else:
-            scored = [part for part in parts if isinstance(part, SegmentScores)]
-            scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
-        for message in notable(scores):
-            warnings.warn(message, BERTScoreWarning, stacklevel=3)
-        return build_result(
-            scores,
-            self._baseline,
-            self.signature,
-            by_layer=self.config.all_layers,
-            skip_empty=self.config.empty == "skip",
-        )
 
     def _own_arithmetic(self) -> AbstractContextManager[None]:
         return own_arithmetic(self.config.dtype, self.device)

@@ -17,8 +17,8 @@ from bertscore_metric.pairs import Segments
 
 logger = logging.getLogger(__name__)
 
-# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer (or a subclass): bert_score encoded
-# their texts with a space in front, and its tables were made that way. BART and Longformer are not among them.
+# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer (or a subclass): bert_score put a
+# space in front of their texts, and its tables were made that way. BART and Longformer are not among them.
 PREFIX_SPACE_MODEL_TYPES = frozenset({
     "data2vec-text", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "granite", "ibert", "mega", "mra", "opt", "roberta",
     "roberta-prelayernorm", "starcoder2",

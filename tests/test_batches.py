@@ -25,7 +25,7 @@ def overflows(sizes: list[int], rule: BatchRule) -> bool:
 
 
 @given(st.lists(st.integers(1, 30), max_size=25), rules)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_batches(lengths: list[int], rule: BatchRule) -> None:
     """Every text is in one batch, batches keep the rule unless a single text breaks it, and lengths fall."""
     batches = [batch.tolist() for batch in plan_batches(torch.tensor(lengths, dtype=torch.int64), rule)]
@@ -38,7 +38,7 @@ def test_batches(lengths: list[int], rule: BatchRule) -> None:
 
 
 @given(st.lists(st.integers(1, 30), max_size=25), rules)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_batches_are_full(lengths: list[int], rule: BatchRule) -> None:
     """A batch ends only where the next text does not fit."""
     batches = [batch.tolist() for batch in plan_batches(torch.tensor(lengths, dtype=torch.int64), rule)]
@@ -96,7 +96,7 @@ def tokens(corpus: tuple[list[int], list[int], list[int]], pairs: list[int]) -> 
 
 
 @given(corpora(), st.integers(1, 40))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_chunks(corpus: tuple[list[int], list[int], list[int]], max_tokens: int) -> None:
     """Every pair is in one chunk, and the distinct texts of a chunk keep the budget unless a single pair breaks it."""
     chunks = plan(corpus, max_tokens)
@@ -106,7 +106,7 @@ def test_chunks(corpus: tuple[list[int], list[int], list[int]], max_tokens: int)
 
 
 @given(corpora(), st.integers(1, 40))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_chunks_are_full(corpus: tuple[list[int], list[int], list[int]], max_tokens: int) -> None:
     """A chunk ends only where the next pair does not fit."""
     chunks = plan(corpus, max_tokens)
@@ -115,7 +115,7 @@ def test_chunks_are_full(corpus: tuple[list[int], list[int], list[int]], max_tok
 
 
 @given(corpora(), st.integers(1, 40))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_chunk_order(corpus: tuple[list[int], list[int], list[int]], max_tokens: int) -> None:
     """Reference lengths fall, equal references are side by side, and beside one reference candidate lengths fall."""
     candidates, references, lengths = corpus

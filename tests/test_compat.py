@@ -296,6 +296,9 @@ def test_batch_size_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
         rows.clear()
         scorer.score(cands, refs, **arguments)
         assert max(rows) == most
+    for _ in range(2):  # a refused number is not remembered
+        with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+            scorer.score(cands, refs, batch_size=0)
     rows.clear()
     bert_score.score(cands, refs, model_path("bert"), 2, batch_size=5)
     assert max(rows) == 5

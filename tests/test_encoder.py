@@ -186,7 +186,7 @@ def test_missing_models() -> None:
     """A mistyped folder, an unreachable hub name and an unknown language are one sentence each."""
     with pytest.raises(FileNotFoundError, match=r"No model folder './nowhere'. Give a folder with config.json"):
         BERTScorer("./nowhere")
-    with pytest.raises(OSError, match="Cannot load the model 'roberta-large': .*without a network use a folder"):
+    with pytest.raises(OSError, match=r"Cannot load the model 'roberta-large': .*without a network use a folder"):
         BERTScorer(lang="en")
     with pytest.raises(ValueError, match="no default model for language 'enn'"):
         BERTScorer(lang="enn")

@@ -77,7 +77,7 @@ def inputs(model: str, case: str, expected: Tensor) -> tuple[list[str], list[Any
 
 def two_token_texts(scorer: BERTScorer, candidates: list[str], references: list[Any]) -> Tensor:
     """Return which segments bert_score takes for empty because one of their texts has two tokens."""
-    segments: TokenizedSegments = scorer._tokenize(candidates, references)
+    segments: TokenizedSegments = scorer.tokenize(candidates, references)
     lengths = segments.texts.lengths
     pair = (lengths[segments.candidates] == 2) | (lengths[segments.references] == 2)
     counts = segments.reference_counts

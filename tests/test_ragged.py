@@ -17,7 +17,7 @@ def whole(values: list[int]) -> torch.Tensor:
 
 
 @given(lengths_lists)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_starts(lengths: list[int]) -> None:
     """A part begins where the ones before it end."""
     result = ragged.starts(whole(lengths))
@@ -26,7 +26,7 @@ def test_starts(lengths: list[int]) -> None:
 
 
 @given(lengths_lists)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_owners(lengths: list[int]) -> None:
     """Every entry names its part; a part without entries is named by none."""
     result = ragged.owners(whole(lengths))
@@ -35,7 +35,7 @@ def test_owners(lengths: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=8))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_positions(parts: list[tuple[int, int]]) -> None:
     """Positions run through every part from its beginning, in the order of the parts, wherever they lie."""
     result = ragged.positions(whole([first for first, _ in parts]), whole([length for _, length in parts]))
@@ -44,7 +44,7 @@ def test_positions(parts: list[tuple[int, int]]) -> None:
 
 
 @given(lengths_lists)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_positions_of_all_parts(lengths: list[int]) -> None:
     """The positions of all parts in their order are all positions."""
     positions = ragged.positions(ragged.starts(whole(lengths)), whole(lengths))
@@ -52,7 +52,7 @@ def test_positions_of_all_parts(lengths: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=8))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_padded_positions(parts: list[tuple[int, int]]) -> None:
     """Rows are as wide as the longest part; the mask marks its entries, and padding repeats the first of them."""
     first, lengths = [one for one, _ in parts], [length for _, length in parts]
@@ -68,7 +68,7 @@ def test_padded_positions(parts: list[tuple[int, int]]) -> None:
 
 
 @given(lengths_lists)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_padding_and_positions_agree(lengths: list[int]) -> None:
     """What the mask marks is what `positions` gives, in the same order."""
     first, sizes = ragged.starts(whole(lengths)), whole(lengths)
@@ -77,7 +77,7 @@ def test_padding_and_positions_agree(lengths: list[int]) -> None:
 
 
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=8), st.sampled_from([torch.int64, torch.float64]))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_sums(parts: list[list[int]], dtype: torch.dtype) -> None:
     """A part's sum is that of its entries, 0 where there are none, in the type of the values."""
     flat = torch.tensor([value for part in parts for value in part], dtype=dtype)

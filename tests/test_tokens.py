@@ -84,7 +84,7 @@ def test_prefix_list_is_by_model_type() -> None:
     ],
 )
 def test_special_ids(folder: str, model_type: str, unweighted: set[str], special: set[str]) -> None:
-    """[CLS] and [SEP] weigh nothing; T5's `</s>` counts; without either every special token but the unknown one is out."""
+    """[CLS] and [SEP] weigh nothing, T5's `</s>` counts, and without any of them every special token is out."""
     tokenizer = load(folder, model_type=model_type)
     assert set(tokenizer.tokens(sorted(tokenizer.unweighted_ids))) == unweighted
     assert set(tokenizer.tokens(sorted(tokenizer.special_ids))) == special

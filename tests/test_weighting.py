@@ -7,6 +7,7 @@ import re
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from functools import reduce
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,7 +56,7 @@ def doubles(values: list[float]) -> Tensor:
 
 
 @given(texts_of_ids)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_document_frequencies(texts: list[list[int]]) -> None:
     """A token counts once for each text that holds it; texts without tokens count as texts."""
     counts = count(texts)
@@ -66,11 +67,11 @@ def test_document_frequencies(texts: list[list[int]]) -> None:
 
 
 @given(texts_of_ids, st.lists(st.integers(0, 8), max_size=4))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_counts_add_up(texts: list[list[int]], cuts: list[int]) -> None:
     """The counts of the parts of a corpus, empty ones included, add up to those of the whole, in any order."""
     edges = [0, *sorted(min(cut, len(texts)) for cut in cuts), len(texts)]
-    parts = [count(texts[begin:end]) for begin, end in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [count(texts[begin:end]) for begin, end in pairwise(edges)]
     whole = count(texts)
     for order in (parts, parts[::-1]):
         total = reduce(operator.add, order)
@@ -92,7 +93,7 @@ def test_adding_edits_nothing() -> None:
 
 
 @given(texts_of_ids)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_idf_formula(texts: list[list[int]]) -> None:
     """idf equals the formula in plain Python, for every id that occurs and for one that does not."""
     table = inverse_document_frequencies(count(texts))
@@ -121,7 +122,7 @@ def test_idf_of_no_texts() -> None:
 
 
 @given(tables, st.none() | weights, st.lists(st.integers(0, 60), max_size=10))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_table_looks_weights_up(mapping: dict[int, float], default: float | None, ids: list[int]) -> None:
     """A table gives each id the weight of its mapping, else its default, else an error that names the id."""
     table = IdfTable(mapping, default)
@@ -136,7 +137,7 @@ def test_table_looks_weights_up(mapping: dict[int, float], default: float | None
 
 
 @given(tables)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_table_is_a_mapping(mapping: dict[int, float]) -> None:
     """A table reads like the mapping that it was made of, and does not follow its changes."""
     source = dict(mapping)
@@ -233,7 +234,7 @@ def test_table_without_ids() -> None:
 
 @given(tables, st.none() | weights)
 @settings(deadline=None, max_examples=50)
-def test_table_round_trip(mapping: dict[int, float], default: float | None, tmp: Path = Path()) -> None:
+def test_table_round_trip(mapping: dict[int, float], default: float | None) -> None:
     """A table of a table is equal to it, with the same fingerprint."""
     table = IdfTable(mapping, default)
     assert IdfTable(table) == table
@@ -291,7 +292,7 @@ few_defaults = st.sampled_from([None, 0.0, 1.0])
 
 
 @given(few, few_defaults, few, few_defaults)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_fingerprint(
     a: dict[int, float], a_default: float | None, b: dict[int, float], b_default: float | None
 ) -> None:
@@ -321,7 +322,7 @@ def test_table_is_compared_by_content() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.sets(st.integers(0, 9)))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_plain_weights(ids: list[int], unweighted: set[int]) -> None:
     """Without idf a special token weighs 0 and every other 1."""
     expected = doubles([float(token not in unweighted) for token in ids])
@@ -329,7 +330,7 @@ def test_plain_weights(ids: list[int], unweighted: set[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.sets(st.integers(0, 9)), tables)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_idf_weights(ids: list[int], zero: set[int], mapping: dict[int, float]) -> None:
     """With idf the ids to be left out weigh 0 whatever the table says, and every other what it says."""
     expected = doubles([0.0 if token in zero else mapping.get(token, 2.0) for token in ids])
@@ -341,7 +342,7 @@ few_weights = st.lists(st.tuples(st.sampled_from([0.0, 0.0, 0.7, 2.0]), st.sampl
 
 
 @given(st.lists(few_weights, max_size=6))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_fallback(texts: list[list[tuple[float, float]]]) -> None:
     """Only a text whose weights are all 0 gets its plain ones, if it has any; the others keep theirs bit for bit."""
     given_weights = doubles([weight for text in texts for weight, _ in text])

@@ -1,0 +1,278 @@
+"""The command line: files, columns, options, output, and a line for every mistake."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TESTS, model_path
+
+from bertscore_metric import IdfTable, cli, score
+
+CANDIDATES = ["the cat sat on the red table.", "", "I like lemons.", "a dog"]
+REFERENCES = ["a dog sat on the red table.", "Go go go.", "I love lemons.", "the dog walked"]
+SECOND = ["the cat was near the red table.", "", "lemons I like.", "dogs"]
+BERT = ["-m", model_path("bert"), "-l", "2"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the texts as files, as the current one."""
+    for name, texts in (("c.txt", CANDIDATES), ("r.txt", REFERENCES), ("s.txt", SECOND)):
+        (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """Run the command line in this process and return what it printed; errors must be one line on stderr."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*arguments])
+    output = capsys.readouterr()
+    assert stop.value.code == code, output.err
+    if code:
+        assert output.out == ""
+        assert output.err.startswith("bertscore-metric: error: ")
+        assert output.err.count("\n") == 1
+        return output.err
+    return output.out
+
+
+def expected(candidates: list[str], references: Any, **settings: Any) -> Any:
+    """Score the same texts through the API."""
+    with pytest.warns(UserWarning, match="empty"):
+        return score(candidates, references, model_path("bert"), num_layers=2, **settings)
+
+
+def test_text_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The signature comes first, then means and deviations with the counts: the API's numbers to the last digit."""
+    result = expected(CANDIDATES, REFERENCES)
+    lines = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", *BERT).splitlines()
+    assert lines[0] == str(result.signature)
+    assert lines[1] == (
+        f"P {result.mean.precision:.6f} ± {result.std.precision:.6f}  R {result.mean.recall:.6f} ± "
+        f"{result.std.recall:.6f}  F1 {result.mean.f1:.6f} ± {result.std.f1:.6f}  "
+        f"(4 segments, 1 empty, 0 truncated texts, unknown tokens 0.0% / 0.0%)"
+    )
+    assert len(lines) == 2
+
+
+def test_segments(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--segments` adds a tab-separated line a segment."""
+    result = expected(CANDIDATES, REFERENCES)
+    lines = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--segments", *BERT).splitlines()[2:]
+    for number, (line, p, r, f) in enumerate(zip(lines, *(column.tolist() for column in result), strict=True)):
+        assert line == f"{number}\t{p:.6f}\t{r:.6f}\t{f:.6f}"
+
+
+def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` prints the result's own dictionary, with rows when asked for."""
+    result = expected(CANDIDATES, REFERENCES)
+    arguments = ["score", "-c", "c.txt", "-r", "r.txt", "--json", *BERT]
+    assert json.loads(run(capsys, *arguments)) == result.to_dict()
+    assert json.loads(run(capsys, *arguments, "--segments")) == result.to_dict(segments=True)
+
+
+def test_several_references(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several files after one `--references`, or one each, are several references."""
+    groups = [list(pair) for pair in zip(REFERENCES, SECOND, strict=True)]
+    result = expected(CANDIDATES, groups)
+    for words in (["-r", "r.txt", "s.txt"], ["-r", "r.txt", "-r", "s.txt"], ["--references", "r.txt", "s.txt"]):
+        assert json.loads(run(capsys, "score", "-c", "c.txt", *words, "--json", *BERT)) == result.to_dict()
+
+
+def test_several_candidates_in_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several candidates files are a line each under one signature, and a list in JSON."""
+    lines = run(capsys, "score", "-c", "c.txt", "s.txt", "-r", "r.txt", *BERT).splitlines()
+    assert [line.split("\t")[0] for line in lines[1:]] == ["c.txt", "s.txt"]
+    data = json.loads(run(capsys, "score", "-c", "c.txt", "s.txt", "-r", "r.txt", "--json", *BERT))
+    for system, texts in zip(data["systems"], (CANDIDATES, SECOND), strict=True):
+        assert system["mean"] == expected(texts, REFERENCES).to_dict()["mean"]
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_columns(folder: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
+    """Candidates and references come from named columns of one table."""
+    rows = list(zip(CANDIDATES, REFERENCES, SECOND, strict=True))
+    file = folder / f"pairs.{suffix}"
+    if suffix == "jsonl":
+        lines = [json.dumps({"hyp": c, "refs": [r, s]}) for c, r, s in rows]
+        columns = ["--reference-column", "refs"]
+    else:
+        separator = "\t" if suffix == "tsv" else ","
+        lines = [separator.join(("hyp", "ref 1", "ref 2")), *(separator.join(row) for row in rows)]
+        columns = ["--reference-column", "ref 1", "ref 2"]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    got = run(capsys, "score", "-c", file.name, "--candidate-column", "hyp", *columns, "--json", *BERT)
+    groups = [[r, s] for _, r, s in rows]
+    assert json.loads(got) == expected(CANDIDATES, groups).to_dict()
+
+
+def test_quotation_marks_in_tsv_are_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A lone quotation mark in a tab-separated file does not swallow the next lines."""
+    (folder / "q.tsv").write_text('hyp\tref\n"the cat\tthe cat\na dog\ta "dog\n', encoding="utf-8")
+    arguments = ["-c", "q.tsv", "--candidate-column", "hyp", "--reference-column", "ref", "--json", *BERT]
+    got = json.loads(run(capsys, "score", *arguments))
+    result = score(['"the cat', "a dog"], ["the cat", 'a "dog'], model_path("bert"), num_layers=2)
+    assert got == result.to_dict()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "the cat\r\n\r\nlemons\u2028here\r\n".encode(),
+        "\ufeffthe cat\n\nlemons\u2028here".encode(),
+        "the cat\n\nlemons\u2028here\n".encode(),
+    ],
+    ids=["CRLF", "BOM", "LF"],
+)
+def test_line_endings_and_bom(folder: Path, capsys: pytest.CaptureFixture[str], data: bytes) -> None:
+    """CRLF, a byte-order mark and a missing last newline change nothing; only newlines end a line."""
+    (folder / "in.txt").write_bytes(data)
+    got = json.loads(run(capsys, "score", "-c", "in.txt", "-r", "in.txt", "--json", "--segments", *BERT))
+    assert [round(row["f1"], 5) for row in got["segments"]] == [1, 0, 1]
+
+
+def test_literal_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--text` scores what stands on the command line."""
+    got = json.loads(run(capsys, "score", "--text", "-c", "the cat", "-r", "a cat", "the cats", "--json", *BERT))
+    assert got == score(["the cat"], [["a cat", "the cats"]], model_path("bert"), num_layers=2).to_dict()
+
+
+def test_output_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--output` writes what would be printed, and nothing is printed."""
+    arguments = ["score", "-c", "c.txt", "-r", "r.txt", *BERT]
+    printed = run(capsys, *arguments)
+    assert run(capsys, *arguments, "-o", "out.txt") == ""
+    assert (folder / "out.txt").read_text(encoding="utf-8") == printed
+    assert sorted(path.name for path in folder.iterdir()) == ["c.txt", "out.txt", "r.txt", "s.txt"]
+
+
+def test_options_reach_the_scorer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every option that changes a number shows in the signature, and gives the API's numbers."""
+    IdfTable({2: 0.0}, default=1.5).save("table.json")
+    baseline = str(TESTS / "golden" / "baseline.csv")
+    cases: list[tuple[list[str], dict[str, Any]]] = [
+        (["--idf"], {"idf": True}),
+        (["--idf-texts", "s.txt"], {"idf": SECOND}),
+        (["--idf-table", "table.json"], {"idf": IdfTable.load("table.json")}),
+        (["--baseline-path", baseline], {"rescale_with_baseline": True, "baseline_path": baseline}),
+        (["--dtype", "bfloat16"], {"dtype": "bfloat16"}),
+        (["--max-length", "30"], {"max_length": 30}),
+        (["--empty", "skip"], {"empty": "skip"}),
+        (["--no-match-special-tokens"], {"match_special_tokens": False}),
+        (["--batch-size", "1", "--device", "cpu"], {}),
+    ]
+    signatures = set()
+    for words, settings in cases:
+        got = json.loads(run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--json", *BERT, *words))
+        result = expected(CANDIDATES, REFERENCES, **settings)
+        assert got["signature"] == str(result.signature), words
+        assert got["mean"]["f1"] == pytest.approx(result.mean.f1, abs=1e-6), words
+        signatures.add(got["signature"])
+    assert len(signatures) == len(cases)
+
+
+def test_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--config` reads a file or a shipped config, and options override it."""
+    (folder / "mine.yaml").write_text(f"model_name_or_path: {model_path('bert')}\nnum_layers: 1\nidf: true\n")
+    got = json.loads(run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "mine.yaml", "-l", "2", "--json"))
+    assert got == expected(CANDIDATES, REFERENCES, idf=True).to_dict()
+    shipped = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "offline")
+    assert shipped.startswith("model:sentence-transformers/all-MiniLM-L6-v2|layer:6|")
+
+
+def test_warnings_are_lines_on_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning is one line that names the program, and `--quiet` keeps it away."""
+    for words, lines in (([], 1), (["--quiet"], 0)):
+        with pytest.raises(SystemExit):
+            cli.main(["score", "-c", "c.txt", "-r", "r.txt", *BERT, *words])
+        error = capsys.readouterr().err
+        assert error.count("\n") == lines
+        assert not lines or error.startswith("bertscore-metric: 1 of 4 segments are empty on a side")
+
+
+MISTAKES = [
+    (["-c", "nowhere.txt", "-r", "r.txt"], r"No file 'nowhere.txt'."),
+    (["-c", "c.text", "-r", "r.txt"], "No file 'c.text'. Did you mean c.txt? Literal text is scored with --text."),
+    (["-c", "c.txt", "-r", "short.txt"], "c.txt has 4 candidates, but short.txt has 1 references"),
+    (["-c", "c.txt", "-r", "r.txt", "short.txt"], "equal numbers of lines: r.txt has 4, short.txt has 1"),
+    (["-c", "c.txt"], "Name the references: --references FILE"),
+    (["-c", "-", "-r", "-"], "Standard input (-) can be read once"),
+    (["-c", "c.txt", "-r", "."], ". is a folder, not a file"),
+    (["-c", "latin.txt", "-r", "r.txt"], "latin.txt, line 2: not UTF-8 (byte 0xe9)"),
+    (["-c", "p.tsv", "-r", "r.txt"], "p.tsv is a table; name its column with --candidate-column. It has: hyp, ref."),
+    (
+        ["-c", "p.tsv", "--candidate-column", "hypo", "--reference-column", "ref"],
+        "p.tsv has no column 'hypo'; did you mean 'hyp'?",
+    ),
+    (["-c", "c.txt", "-r", "r.txt", "--candidate-column", "x"], "Columns (x) are named in .tsv, .csv and .jsonl files"),
+    (["-c", "wide.tsv", "--candidate-column", "hyp", "-r", "r.txt"], "wide.tsv, line 2: 3 cells, but the header has 2"),
+    (["-c", "bad.jsonl", "--candidate-column", "a", "-r", "r.txt"], "bad.jsonl, line 2: not JSON"),
+    (["-c", "null.jsonl", "--candidate-column", "a", "-r", "r.txt"], "null.jsonl, line 1: column 'a' holds None"),
+    (["-c", "c.txt", "-r", "r.txt", "--config", "offlin"], "No config 'offlin': not a file; did you mean 'offline'?"),
+    (["-c", "c.txt", "-r", "r.txt", "--config", "bad.yaml"], "Unknown setting 'num_layer'; did you mean 'num_layers'"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf", "--idf-texts", "r.txt"], "Give one of --idf, --idf-texts and --idf-table"),
+    (["-c", "c.txt", "-r", "r.txt", "-m", "./nowhere"], "No model folder './nowhere'"),
+    (["-c", "c.txt", "-r", "r.txt", "-l", "many"], "Invalid value for '--num-layers'"),
+    (["-c", "c.txt", "-r", "r.txt", "--modle", "x"], "No such option: --modle"),
+    (["-c", "c.txt", "-r", "r.txt", "--dtype", "int8", *BERT], "dtype must be one of float32, tf32"),
+    (["-c", "c.txt", "-r", "r.txt", "--rescale", *BERT], "rescale_with_baseline needs the language"),
+    (["-c", "c.txt", "-r", "r.txt"], "Name a model"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=[message[:30] for _, message in MISTAKES])
+def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    """A user's mistake is one line that says what to do, and exit code 2."""
+    (folder / "short.txt").write_text("one\n")
+    (folder / "latin.txt").write_bytes(b"a\nd\xe9j\xe0 vu\n")
+    (folder / "p.tsv").write_text("hyp\tref\na\tb\n")
+    (folder / "wide.tsv").write_text("hyp\tref\na\tb\tc\n")
+    (folder / "bad.jsonl").write_text('{"a": "x"}\n{"a": \n')
+    (folder / "null.jsonl").write_text('{"a": null}\n')
+    (folder / "bad.yaml").write_text("num_layer: 3\n")
+    assert message in run(capsys, "score", *words, code=2)
+
+
+def process(*arguments: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user does, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "bertscore_metric", *arguments],
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        cwd=cwd,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        check=False,
+    )
+
+
+def test_a_process_of_its_own(folder: Path) -> None:
+    """Read from a pipe, no chatter of the libraries and no progress bar reach the user."""
+    stdin = "\n".join(CANDIDATES) + "\n"
+    done = process("score", "-c", "-", "-r", "r.txt", "--json", "-q", *BERT, stdin=stdin, cwd=folder)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == expected(CANDIDATES, REFERENCES).to_dict()
+    failed = process("score", "-c", "c.txt", "-r", "missing.txt", *BERT, cwd=folder)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.startswith("bertscore-metric: error: No file 'missing.txt'")
+
+
+def test_help_and_version_need_no_torch() -> None:
+    """`--help` and `--version` answer without importing torch or transformers."""
+    code = (
+        "import sys; from bertscore_metric import cli\n"
+        "try: cli.main({arguments!r})\n"
+        "except SystemExit as stop: print(stop.code, {{'torch', 'transformers'}} & set(sys.modules))"
+    )
+    for arguments, text in ((["score", "--help"], "--references"), (["--version"], "bertscore-metric 0.")):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments=arguments)], capture_output=True, text=True, check=True
+        )
+        assert text in done.stdout
+        assert done.stdout.splitlines()[-1] == "0 set()"
