@@ -14,7 +14,7 @@ demo: $(VENV)/.offline
 		--candidates $(EXAMPLE)/candidates.txt --references $(EXAMPLE)/references.1.txt $(EXAMPLE)/references.2.txt
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-all: test
 	$(BIN)/python -m pytest -q -m "slow and not hub"

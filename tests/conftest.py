@@ -4,6 +4,8 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# One thread a process: tests run in as many processes as there are cores, and threads that wait for one another spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from functools import cache
 from pathlib import Path

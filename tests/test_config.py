@@ -255,7 +255,8 @@ def test_setting_whose_name_is_no_text(name: Any) -> None:
 
 # --- YAML -------------------------------------------------------------------------------------------------------------
 
-names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)
+# Names and paths are lines of visible text; texts for idf, below, are anything.
+names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
 weights = st.floats(0, 1e6, allow_nan=False)
 tables = st.dictionaries(st.integers(0, 300), weights, max_size=6)
 
@@ -292,7 +293,7 @@ def test_yaml_round_trip(kind: str, tmp_path_factory: pytest.TempPathFactory) ->
     file = tmp_path_factory.mktemp("config") / "config.yaml"
 
     @given(plain_settings(), IDF[kind])
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=25)
     def round_trip(plain: dict[str, Any], idf: Any) -> None:
         config = ScoreConfig(**plain, idf=idf)
         text = config.to_yaml(file)
