@@ -7,7 +7,11 @@ PINS := .ci/constraints.txt
 EXAMPLE := bertscore_metric/example
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test test-all lint bench clean
+# The lowest versions that pyproject.toml allows. TORCH may name another one, with pip's options.
+TORCH ?= $$(grep '^torch==' $(PINS) | cut -d= -f3)
+LOWEST := pyyaml==6.0.1 safetensors==0.4.5 tqdm==4.66.6 transformers==4.57.1 typer==0.16.0
+
+.PHONY: demo test test-all test-lowest lint bench clean
 
 demo: $(VENV)/.offline
 	$(BIN)/bertscore-metric score --config offline --segments \
@@ -16,8 +20,15 @@ demo: $(VENV)/.offline
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -q -n auto
 
-test-all: test
+test-all: test test-lowest
 	$(BIN)/python -m pytest -q -m "slow and not hub"
+
+test-lowest:
+	test -d $(VENV)-lowest || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install -q "pip>=25.1"
+	$(VENV)-lowest/bin/python -m pip install -q torch==$(TORCH)
+	$(VENV)-lowest/bin/python -m pip install -q $(LOWEST) -e '.[all]' --group dev
+	$(VENV)-lowest/bin/python -m pytest -q -n auto -m "not hub and not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bertscore_metric.adapters.torchmetrics import BERTScore
     from bertscore_metric.config import ScoreConfig
     from bertscore_metric.encoder import Encoder, release_encoders
     from bertscore_metric.matching import TokenMatches
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BERTScore": "adapters.torchmetrics",
     "BERTScoreResult": "report",
     "BERTScoreWarning": "model",
     "BERTScorer": "scorer",
@@ -39,6 +41,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BERTScore",
     "BERTScoreResult",
     "BERTScoreWarning",
     "BERTScorer",

@@ -82,12 +82,13 @@ def score_segments(
         (matches.candidate_ids, matches.candidate_lengths),
         (matches.reference_ids, matches.reference_lengths),
     ):
-        plain = plain_weights(ids, vocabulary.unweighted_ids | vocabulary.unmatchable_ids)
-        weights = plain if idf is None else idf_weights(ids, idf, zero)
-        weights, fell = with_fallback(weights, plain, lengths)
+        unweighted = vocabulary.unweighted_ids | vocabulary.unmatchable_ids
+        weights = plain_weights(ids, unweighted) if idf is None else idf_weights(ids, idf, zero)
+        fell = torch.zeros(len(lengths), dtype=torch.bool)
+        if idf is not None and bool((ragged.sums(weights, lengths) <= 0).any()):
+            weights, fell = with_fallback(weights, plain_weights(ids, unweighted), lengths)
         text = plain_weights(ids, vocabulary.special_ids)
-        unknown = text * (ids == (-1 if vocabulary.unknown_id is None else vocabulary.unknown_id))
-        sides.append((weights, fell, ragged.sums(text, lengths).long(), ragged.sums(unknown, lengths).long()))
+        sides.append((weights, fell, ragged.sums(text, lengths).long(), _count(ids, vocabulary.unknown_id, lengths)))
     (c_weights, c_fell, c_tokens, c_unknown), (r_weights, r_fell, r_tokens, r_unknown) = sides
     empty = (c_tokens == 0) | (r_tokens == 0)
     precision = weighted_mean(matches.candidate_best, c_weights, matches.candidate_lengths).masked_fill(empty, 0)
@@ -107,6 +108,11 @@ def score_segments(
         truncated=(matches.candidate_lost[first] > 0).long() + ragged.sums((matches.reference_lost > 0).long(), counts),
         lost=matches.candidate_lost[first] + ragged.sums(matches.reference_lost, counts),
     )
+
+
+def _count(ids: Tensor, token: int | None, lengths: Tensor) -> Tensor:
+    found = ids == (-1 if token is None else token)
+    return ragged.sums(found.double(), lengths).long() if bool(found.any()) else torch.zeros_like(lengths)
 
 
 def weighted_mean(best: Tensor, weights: Tensor, lengths: Tensor) -> Tensor:

@@ -51,12 +51,12 @@ def find_baseline(
         found = registry.baseline(lang, model)
         if found is None:
             raise ValueError(_missing(lang, model))
-        rows, name = found, lang.lower()
+        rows, name = found, registry.language_code(lang) or lang
         where = f"The baseline of {model} for {lang!r}"
     layers = range((depth or 0) + 1) if num_layers is None else [num_layers]
     absent = [layer for layer in layers if layer not in rows]
     if absent:
-        raise ValueError(f"{where} has no row for layer {absent[0]}; it has {min(rows)} to {max(rows)}.")
+        raise ValueError(f"{where} has no row for layer {absent[0]}; it has {_listed(rows)}.")
     values = torch.tensor([rows[layer] for layer in layers], dtype=torch.float64)
     return Baseline(values, f"{name}{'-' if name else ''}{hashlib.sha256(values.numpy().tobytes()).hexdigest()[:8]}")
 
@@ -71,7 +71,10 @@ def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(f"No baseline file {path!r}.")
-    lines = file.read_text(encoding="utf-8-sig").splitlines()
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no baseline file: {error}.") from None
     separator = "\t" if lines and "\t" in lines[0] else ","
     rows: dict[int, tuple[float, float, float]] = {}
     for number, cells in enumerate(csv.reader(lines, delimiter=separator), 1):
@@ -82,7 +85,7 @@ def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:
             p, r, f = (float(cell) for cell in cells[1:])
         except ValueError:
             raise ValueError(f"{path}, line {number}: expected LAYER,P,R,F as numbers, got {cells}.") from None
-        if layer in rows or not all(math.isfinite(value) and value < 1 for value in (p, r, f)):
+        if layer < 0 or layer in rows or not all(math.isfinite(value) and value < 1 for value in (p, r, f)):
             raise ValueError(f"{path}, line {number}: a layer must occur once, with values below 1; got {cells}.")
         rows[layer] = (p, r, f)
     if not rows:
@@ -99,6 +102,12 @@ def rescale(scores: Tensor, baseline: Tensor) -> Tensor:
     """
     b = baseline[:, None]
     return ((scores.double() - b) / (1 - b)).float()
+
+
+def _listed(rows: Rows) -> str:
+    layers = sorted(rows)
+    whole = layers == list(range(layers[0], layers[-1] + 1))
+    return f"{layers[0]} to {layers[-1]}" if whole else ", ".join(map(str, layers))
 
 
 def _missing(lang: str, model: str) -> str:

@@ -70,8 +70,8 @@ class ScoreConfig:
         for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
             self._normalize(name, _optional_text(name, getattr(self, name)))
         for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
-            _check_bool(name, getattr(self, name))
-        _check_bool("use_safetensors", self.use_safetensors)
+            self._normalize(name, _bool(name, getattr(self, name)))
+        self._normalize("use_safetensors", _bool("use_safetensors", self.use_safetensors))
         self._normalize("num_layers", optional_int("num_layers", self.num_layers, at_least=0))
         self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))
@@ -95,7 +95,7 @@ class ScoreConfig:
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
-                raise ValueError(f"Unknown setting {name!r}{_nearest(name, known)} Known: {', '.join(known)}.")
+                raise ValueError(f"Unknown setting {name!r}{_nearest(str(name), known)} Known: {', '.join(known)}.")
         return cls(**settings)
 
     @classmethod
@@ -109,7 +109,7 @@ class ScoreConfig:
         file = _find_config(path)
         try:
             settings = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
         if settings is None:
             settings = {}
@@ -132,6 +132,8 @@ class ScoreConfig:
         """Return the settings that differ from the defaults as YAML, and write them to `path` if given."""
         settings = {name: _plain(value) for name, value in self.to_mapping().items()}
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True) if settings else "{}\n"
+        if yaml.safe_load(text) != settings:  # YAML folds some control characters that are written as they are
+            text = yaml.safe_dump(settings, sort_keys=False)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -195,9 +197,14 @@ def optional_int(name: str, value: Any, *, at_least: int) -> int | None:
     return number
 
 
-def _check_bool(name: str, value: object) -> None:
-    if not isinstance(value, bool):
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool) or (type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype"))  # numpy's
+
+
+def _bool(name: str, value: object) -> bool:
+    if not _is_bool(value):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}.")
+    return bool(value)
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -206,8 +213,12 @@ def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _check_idf(idf: Any) -> Any:
-    if isinstance(idf, bool | Mapping):
-        return idf
+    if _is_bool(idf):
+        return bool(idf)
+    if isinstance(idf, Mapping):
+        from bertscore_metric.weighting import IdfTable  # imports torch, which settings without a table do not need
+
+        return IdfTable(idf)
     if idf is None or isinstance(idf, str | bytes):
         raise TypeError(
             f"idf must be True, False, a sequence of texts, or a mapping from token id to weight; "

@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import os
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -122,6 +125,32 @@ class HuggingFaceEncoder:
         embeddings: Tensor = output.hidden_states[0] if self._embeddings_only else output.last_hidden_state
         return embeddings
 
+    def on(self, device: torch.device) -> HuggingFaceEncoder:
+        """Return the same encoder on another device; this one stays where it is, for others may use it."""
+        if device == self.device:
+            return self
+        other = copy.copy(self)
+        other._model = copy.deepcopy(self._model).to(device)
+        other.device = device
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what cannot be pickled: the lock, and the hooks by which transformers collects hidden states."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        tensors = {id(tensor): tensor for tensor in [*self._model.parameters(), *self._model.buffers()]}
+        state["_model"] = model = copy.deepcopy(self._model, tensors)
+        for module in model.modules():
+            hooks = module._forward_hooks
+            for key in [key for key, hook in hooks.items() if "output_capturing_hook" in hook.__qualname__]:
+                del hooks[key]  # transformers installs it again
+            module.__dict__.pop("_output_capturing_hooks_installed", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore, with a lock of its own."""
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
 
 def text_encoder(model: Any) -> Any:
     """Return a copy of the model's structure that shares its tensors: its encoder, where it also has a decoder."""
@@ -235,7 +264,7 @@ def _load_model(source: ModelSource, config: Any, dtype: str, num_layers: int | 
             f"num_layers={num_layers}, but {source.name} has {depth(config)} layers (0 to {depth(config)})."
         )
     try:
-        with quiet():
+        with quiet(), _whole_weights():
             model, report = AutoModel.from_pretrained(
                 source.location,
                 config=copy.deepcopy(config),
@@ -244,7 +273,7 @@ def _load_model(source: ModelSource, config: Any, dtype: str, num_layers: int | 
                 output_loading_info=True,
                 **source.hub_arguments,
             )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         raise load_error(source, error) from error
     _check_complete(source, model, set(report["missing_keys"]), num_layers)
     return model
@@ -261,6 +290,33 @@ def _check_complete(source: ModelSource, model: Any, missing: set[str], num_laye
             f"The weights of {source.name} lack {len(used)} tensors of the layers that are used ({', '.join(used[:3])}"
             f"{', ...' if len(used) > 3 else ''}); they would be random. Is this a checkpoint of another architecture?"
         )
+    tensors = model.state_dict(keep_vars=True).items()
+    broken = [name for name, tensor in tensors if id(tensor) in kept and not bool(torch.isfinite(tensor).all())]
+    if broken:
+        raise ValueError(
+            f"The weights of {source.name} are not finite in {len(broken)} tensors ({', '.join(broken[:3])}); the "
+            f"files are damaged, or their numbers are too large for this dtype."
+        )
+
+
+@contextmanager
+def _whole_weights() -> Iterator[None]:
+    """Load whole weights also inside a training run that is set up to load each rank a part of its own model.
+
+    transformers asks the environment (FSDP: ranks above 0 would keep random weights) and a global of its DeepSpeed
+    integration (ZeRO-3: every rank would hold a slice).
+    """
+    from transformers.integrations import deepspeed
+
+    settings: Any = deepspeed  # untyped, and the global is private
+    fsdp = os.environ.pop("ACCELERATE_USE_FSDP", None)
+    zero, settings._hf_deepspeed_config_weak_ref = settings._hf_deepspeed_config_weak_ref, None
+    try:
+        yield
+    finally:
+        settings._hf_deepspeed_config_weak_ref = zero
+        if fsdp is not None:
+            os.environ["ACCELERATE_USE_FSDP"] = fsdp
 
 
 def _without_pooler(body: Any) -> Any:

@@ -50,6 +50,8 @@ class TokenMatches:
     @staticmethod
     def concatenate(parts: Sequence[TokenMatches]) -> TokenMatches:
         """Join parts in order; joining with an empty part changes nothing."""
+        if len(parts) == 1:
+            return parts[0]
         return TokenMatches(
             *(torch.cat([getattr(part, name) for part in parts], dim=-1) for name in TokenMatches.__dataclass_fields__)
         )
@@ -69,6 +71,9 @@ def unit(embeddings: Tensor) -> Tensor:
     """
     vectors = embeddings.to(torch.float32)
     norms = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    if not bool(((norms > 1e-15) & (norms < 1e15)).all()):  # where squares leave the range of float32
+        vectors = vectors / vectors.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+        norms = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     if not bool(torch.isfinite(norms).all()):
         raise ValueError(
             "The encoder returned embeddings that are not finite. In float16 some models overflow: use dtype='float32' "

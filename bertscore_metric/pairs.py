@@ -43,11 +43,12 @@ def parse_segments(
     candidates_name, references_name = names
     if isinstance(candidates, str) and isinstance(references, str):
         candidates, references = [candidates], [references]
-    for name, value, other in (
-        (candidates_name, candidates, references_name),
-        (references_name, references, candidates_name),
+    for name, value, other, others in (
+        (candidates_name, candidates, references_name, references),
+        (references_name, references, candidates_name, candidates),
     ):
         if isinstance(value, str):
+            _as_list(others, other)
             raise TypeError(
                 f"{name} is one str but {other} is not; put it in a list ([{name}]), one entry for each of {other}."
             )
@@ -88,7 +89,7 @@ def check_texts(values: Any, name: str) -> list[str]:
     for index, value in enumerate(_as_list(values, name)):
         if not isinstance(value, str):
             _reject(value, f"{name}[{index}]")
-        text = value if type(value) is str else str(value)
+        text = value if type(value) is str else str.__str__(value)  # a subclass may print itself otherwise
         if not text.isascii():
             try:
                 text.encode("utf-8")
@@ -102,9 +103,11 @@ def check_texts(values: Any, name: str) -> list[str]:
 
 
 def _as_list(values: Any, name: str) -> list[Any]:
-    if hasattr(values, "to_pylist"):  # pyarrow: iterating gives scalars, not str
+    # Asked of the type: a Series answers to its labels as to attributes.
+    table = hasattr(type(values), "columns") or hasattr(type(values), "column_names")
+    if hasattr(type(values), "to_pylist") and not table:  # pyarrow: iterating gives scalars, not str
         return list(values.to_pylist())
-    unordered = isinstance(values, Mapping | AbstractSet) or hasattr(values, "columns")
+    unordered = isinstance(values, Mapping | AbstractSet) or table
     if isinstance(values, str | bytes | bytearray) or unordered or not isinstance(values, Iterable):
         hint = " Pass one column of it." if unordered else ""
         raise TypeError(f"{name} must be a sequence of texts, got {type(values).__name__}.{hint}")
@@ -135,7 +138,7 @@ def _check_lengths(candidates: list[str], groups: list[Any], names: tuple[str, s
         f"{names[0]} and {names[1]} must have the same number of entries, "
         f"got {len(candidates)} {names[0]} and {len(groups)} {names[1]}."
     )
-    sized = [entry for entry in groups if isinstance(entry, list | tuple)]
+    sized = [entry for entry in groups if not isinstance(entry, str) and hasattr(entry, "__len__")]
     if groups and len(sized) == len(groups) and all(len(entry) == len(candidates) for entry in sized):
         message += (
             f" {names[1]} looks like one list per reference set; group it by candidate with list(zip(*{names[1]}))."

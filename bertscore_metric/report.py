@@ -21,7 +21,7 @@ UNKNOWN_SHARE = 0.1  # above it, the model hardly knows the language or script
 NAMED_INDICES = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scores:
     """Precision, recall and F1 of segments: each [segment], or [layer, segment] with all layers, float32 on the CPU."""
 
@@ -51,7 +51,7 @@ class UnknownShare:
     references: float
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class BERTScoreResult:
     """Scores of segments. It unpacks to `P, R, F1`, as bert_score's does.
 
@@ -157,16 +157,19 @@ def build_result(
     )
 
 
-def notable(scores: SegmentScores) -> list[str]:
+def notable(scores: SegmentScores, *, skip_empty: bool = False) -> list[str]:
     """Return what a reader of the scores should know, a sentence or two each."""
     messages = []
     n = len(scores.empty)
     if not n:
         messages.append("No segments were scored; the means are NaN.")
     if scores.empty.any():
+        rule = "They are left out of the mean." if skip_empty else "empty='skip' leaves them out of the mean."
+        if skip_empty and scores.empty.all():
+            rule = "They are left out of the means, which are NaN."
         messages.append(
             f"{int(scores.empty.sum())} of {n} segments are empty on a side and score 0 before rescaling: "
-            f"{_indices(scores.empty)}. empty='skip' leaves them out of the mean."
+            f"{_indices(scores.empty)}. {rule}"
         )
     if scores.fell_back.any():
         messages.append(

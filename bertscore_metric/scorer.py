@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,13 +15,15 @@ from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, s
 from bertscore_metric.baseline import Baseline, find_baseline
 from bertscore_metric.batches import batch_rule
 from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.encoder import Encoder
+from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
 from bertscore_metric.numerics import own_arithmetic
-from bertscore_metric.pairs import parse_segments
+from bertscore_metric.pairs import Segments, parse_segments
 from bertscore_metric.report import BERTScoreResult, build_result, notable
 from bertscore_metric.signature import sign
+from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_segments
 from bertscore_metric.update import EncoderSettings, match_segments
 from bertscore_metric.weighting import IdfTable, document_frequencies, inverse_document_frequencies
@@ -94,7 +98,7 @@ class BERTScorer:
         self._verbose = verbose
         self._waiting: list[TokenizedSegments] = []
         self._done: list[TokenMatches | SegmentScores] = []
-        with self._own_arithmetic():
+        with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
             self._vocabulary = _vocabulary(config, self.model.tokenizer)
@@ -165,25 +169,51 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts, a text that `long_text="error"` refuses, or a token without idf weight.
         """
-        with self._own_arithmetic():
-            segments = tokenize_segments(parse_segments(candidates, references), self.model.tokenizer)
-            if self._idf is not None:
-                self._idf.weights(segments.texts.ids.long())  # an id without a weight fails before any model work
-            return segments
+        return self.tokenize_segments(parse_segments(candidates, references))
 
-    def match(self, segments: TokenizedSegments) -> TokenMatches | SegmentScores:
+    def tokenize_segments(self, segments: Segments) -> TokenizedSegments:
+        """Turn texts that are checked already into token ids; `tokenize` for adapters that keep the texts.
+
+        Raises:
+            ValueError: a text that `long_text="error"` refuses, or a token without idf weight.
+        """
+        with self.own_arithmetic():
+            tokenized = tokenize_segments(segments, self.model.tokenizer)
+            if self._idf is not None:
+                self._idf.weights(tokenized.texts.ids.long())  # an id without a weight fails before any model work
+            return tokenized
+
+    def match(
+        self,
+        segments: TokenizedSegments,
+        *,
+        store: EmbeddingStore | None = None,
+        collector: EmbeddingCollector | None = None,
+    ) -> TokenMatches | SegmentScores:
         """Embed and match; the rest of the update half, for adapters.
+
+        Args:
+            segments: what `tokenize` returned.
+            store: embeddings of references that earlier calls left, and room for new ones.
+            collector: is given the embeddings of every text.
 
         Returns:
             What has to wait for the whole corpus stays `TokenMatches` (idf of the corpus); all else becomes scores.
         """
-        with self._own_arithmetic():
-            matches = match_segments(segments, self.model.encoder, self._settings, progress=self._verbose)
+        with self.own_arithmetic():
+            matches = match_segments(
+                segments,
+                self.model.encoder,
+                self._settings,
+                progress=self._verbose,
+                store=store,
+                collector=collector,
+            )
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def report(self, parts: Sequence[TokenMatches | SegmentScores]) -> BERTScoreResult:
         """Score what `match` returned, part after part; the compute half, for adapters."""
-        with self._own_arithmetic():
+        with self.own_arithmetic():
             matches = [part for part in parts if isinstance(part, TokenMatches)]
             if matches:
                 corpus = TokenMatches.concatenate(matches)
@@ -192,15 +222,38 @@ class BERTScorer:
             else:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
-            for message in notable(scores):
+            skip = self.config.empty == "skip"
+            for message in notable(scores, skip_empty=skip):
                 warnings.warn(message, BERTScoreWarning, stacklevel=3)
             return build_result(
-                scores,
-                self._baseline,
-                self.signature,
-                by_layer=self.config.all_layers,
-                skip_empty=self.config.empty == "skip",
+                scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
             )
+
+    @property
+    def layers(self) -> int:
+        """How many layers are scored: 1, or all."""
+        return self._settings.layers
+
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether tokens can be refused: `tokenize` must then see a text before anything of it is kept."""
+        return self.config.long_text == "error" or (self._idf is not None and self._idf.default is None)
+
+    def on(self, device: str | int | torch.device) -> BERTScorer:
+        """Return a scorer of the same settings, without a stream, whose encoder runs on another device.
+
+        The model is copied there, never moved, for others may use it; an own encoder stays where it is.
+        """
+        other = copy.copy(self)
+        other.reset()
+        if not isinstance(self.model.encoder, HuggingFaceEncoder):
+            return other
+        other.device = _device(device)
+        with other.own_arithmetic():
+            other.model = dataclasses.replace(self.model, encoder=self.model.encoder.on(other.device))
+        rule = batch_rule(other.device.type, self._settings.rule.max_texts)
+        other._settings = dataclasses.replace(self._settings, rule=rule)
+        return other
 
     def __repr__(self) -> str:
         """Return the signature."""
@@ -215,7 +268,8 @@ class BERTScorer:
         listed = isinstance(self.config.idf, Mapping)
         return score_segments(matches, self._vocabulary, idf, listed_specials=listed)
 
-    def _own_arithmetic(self) -> AbstractContextManager[None]:
+    def own_arithmetic(self) -> AbstractContextManager[None]:
+        """Return the context that this scorer computes in, whatever the caller's settings; for adapters."""
         return own_arithmetic(self.config.dtype, self.device)
 
 

@@ -49,9 +49,12 @@ class Signature:
 
         Everything must be equal but versions that `NUMBER_NEUTRAL_VERSIONS` declares to give the same numbers.
         """
-        return [(key, _version_group(key, value)) for key, value in self.items] == [
-            (key, _version_group(key, value)) for key, value in other.items
-        ]
+        return self.comparable_key == other.comparable_key
+
+    @property
+    def comparable_key(self) -> str:
+        """What comparable signatures have in common and no others, for states that are stored or sent."""
+        return "|".join(f"{key}:{_version_group(key, value)}" for key, value in self.items)
 
 
 def _version_group(key: str, value: str) -> str:
@@ -73,7 +76,7 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
     # Raw hidden states of all layers differ from cut models where a final norm follows the blocks.
     layer = "all-raw" if config.all_layers else "own" if model.num_layers is None else str(model.num_layers)
     limit = model.tokenizer.limit
-    return Signature((
+    items = (
         ("model", model.name),
         ("layer", layer),
         ("idf", idf.fingerprint if idf is not None else "corpus" if config.idf else "no"),
@@ -84,6 +87,13 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
         ("special", "match" if config.match_special_tokens else "skip"),
         ("empty", config.empty),
         ("weights", model.encoder.fingerprint),
+        ("tokens", model.tokenizer.fingerprint),
         ("transformers", version("transformers")),
         ("bertscore_metric", version("bertscore_metric")),
-    ))  # fmt: skip
+    )
+    return Signature(tuple((key, _one_word(value)) for key, value in items))
+
+
+def _one_word(value: str) -> str:
+    """Return a value without what ends a value or a line: names of folders and own encoders may hold anything."""
+    return "".join(f"%{ord(c):02X}" if c == "|" or not c.isprintable() else c for c in value)

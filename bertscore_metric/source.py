@@ -119,7 +119,7 @@ def load_config(source: ModelSource) -> Any:
     try:
         with quiet():
             return AutoConfig.from_pretrained(source.location, **source.hub_arguments)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         raise load_error(source, error) from error
 
 
@@ -139,7 +139,7 @@ def _load_tokenizer(source: ModelSource) -> Any:
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(source.location, **source.hub_arguments)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         raise load_error(source, error, part="tokenizer") from error
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers makes of a folder without files
         raise load_error(source, ValueError("there are no vocabulary files"), part="tokenizer")

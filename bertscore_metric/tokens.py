@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -143,6 +144,7 @@ class TextTokenizer:
         self._prefix = " " if model_type in PREFIX_SPACE_MODEL_TYPES and _is_byte_level(self._tokenizer) else ""
         self.unknown_id = _unknown_id(self._tokenizer)
         self.pad_id = _pad_id(self._tokenizer)
+        self.fingerprint = _fingerprint(self._tokenizer)
         # "" is encoded as the special tokens alone, which includes those that no attribute names (language codes).
         empty = self._encode([""])[0]
         self.special_ids = frozenset(special_ids or _structural_ids(self._tokenizer) | set(empty))
@@ -217,6 +219,18 @@ def tokenize_segments(segments: Segments, tokenizer: TextTokenizer) -> Tokenized
         torch.tensor(references, dtype=torch.int64),
         torch.tensor(segments.reference_counts, dtype=torch.int64),
     )
+
+
+def _fingerprint(tokenizer: Any) -> str:
+    """Return a hash of everything that decides which ids a text gets, for the signature."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        content: Any = [type(tokenizer).__name__, sorted(tokenizer.get_vocab().items())]
+    else:
+        content = json.loads(backend.to_str())
+        content.pop("truncation", None)  # set anew by every call
+        content.pop("padding", None)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _is_byte_level(tokenizer: Any) -> bool:

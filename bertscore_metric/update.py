@@ -11,8 +11,10 @@ from tqdm import tqdm
 
 from bertscore_metric import ragged
 from bertscore_metric.batches import BatchRule, plan_batches, plan_chunks
+from bertscore_metric.embeddings import EmbeddingCollector
 from bertscore_metric.encoder import Encoder
 from bertscore_metric.matching import TokenMatches, match_pairs, unit
+from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
 
 EMBEDDING_BYTES = 96 * 2**20  # embeddings of a chunk, which are in memory at a time
@@ -40,7 +42,13 @@ class EncoderSettings:
 
 
 def match_segments(
-    segments: TokenizedSegments, encoder: Encoder, settings: EncoderSettings, *, progress: bool = False
+    segments: TokenizedSegments,
+    encoder: Encoder,
+    settings: EncoderSettings,
+    *,
+    progress: bool = False,
+    store: EmbeddingStore | None = None,
+    collector: EmbeddingCollector | None = None,
 ) -> TokenMatches:
     """Embed every distinct text once and match every pair.
 
@@ -49,6 +57,8 @@ def match_segments(
         encoder: embeds batches; called with texts of nearly equal length, longest first.
         settings: what is known about it.
         progress: show a progress bar over the texts on stderr.
+        store: holds embeddings of references from earlier calls, and admits new ones.
+        collector: is given the embeddings of every text.
 
     Returns:
         The matches of all pairs in the order of the segments. Memory beyond them is bounded by `EMBEDDING_BYTES` and
@@ -60,9 +70,10 @@ def match_segments(
     candidate_best = torch.zeros(settings.layers, int(candidate_lengths.sum()))
     reference_best = torch.zeros(settings.layers, int(reference_lengths.sum()))
     uses = _count(segments.candidates, segments.references, len(texts))
-    held: dict[int, Tensor] = {}
+    held = {} if store is None else _look_up(store, segments)
+    from_store, stored = frozenset(held), set(held)
     max_tokens = EMBEDDING_BYTES // (4 * settings.dim * settings.layers)
-    with tqdm(total=len(texts), unit="text", desc="BERTScore", disable=not progress) as bar:
+    with tqdm(total=len(texts) - len(held), unit="text", desc="BERTScore", disable=not progress) as bar:
         for pairs in plan_chunks(segments.candidates, segments.references, texts.lengths, max_tokens):
             c, r = segments.candidates[pairs], segments.references[pairs]
             here = torch.unique(torch.cat([c, r]))
@@ -77,8 +88,12 @@ def match_segments(
             )
             candidate_best[:, ragged.positions(candidate_to[pairs], c_lengths)] = c_best
             reference_best[:, ragged.positions(reference_to[pairs], r_lengths)] = r_best
+            if store is not None:
+                _admit(store, texts, torch.unique(r), first, embeddings, stored)
+            if collector is not None:
+                _collect(collector, segments, here, first, embeddings)
             uses -= _count(c, r, len(texts))
-            _hold(held, here, first, texts.lengths, uses, embeddings)
+            _hold(held, from_store, here, first, texts.lengths, uses, embeddings)
     text_starts = ragged.starts(texts.lengths)
     return TokenMatches(
         texts.ids[ragged.positions(text_starts[segments.candidates], candidate_lengths)].long(),
@@ -91,6 +106,37 @@ def match_segments(
         texts.lost[segments.references],
         segments.reference_counts,
     )
+
+
+def _look_up(store: EmbeddingStore, segments: TokenizedSegments) -> dict[int, Tensor]:
+    """Return the stored embeddings of the references by the numbers of their texts."""
+    texts = torch.unique(segments.references).tolist()
+    found = {text: store.get(key) for text, key in zip(texts, _keys(segments.texts, texts), strict=True)}
+    return {text: rows for text, rows in found.items() if rows is not None}
+
+
+def _admit(
+    store: EmbeddingStore, texts: TokenizedTexts, chosen: Tensor, first: Tensor, embeddings: Tensor, stored: set[int]
+) -> None:
+    new = [text for text in chosen.tolist() if text not in stored]
+    stored.update(new)
+    for text, key in zip(new, _keys(texts, new), strict=True):
+        store.admit(key, embeddings[:, first[text] : first[text] + texts.lengths[text]])
+
+
+def _keys(texts: TokenizedTexts, chosen: list[int]) -> list[bytes]:
+    ids, first, lengths = texts.ids.numpy(), ragged.starts(texts.lengths).tolist(), texts.lengths.tolist()
+    return [ids[first[text] : first[text] + lengths[text]].tobytes() for text in chosen]
+
+
+def _collect(
+    collector: EmbeddingCollector, segments: TokenizedSegments, here: Tensor, first: Tensor, embeddings: Tensor
+) -> None:
+    heads = segments.candidates[ragged.starts(segments.reference_counts)]  # a candidate counts once a segment
+    uses = _count(heads, segments.references, len(segments.texts))
+    for text in here.tolist():
+        rows = embeddings[:, first[text] : first[text] + segments.texts.lengths[text]]
+        collector.add(text, rows, int(uses[text]))
 
 
 def _count(candidates: Tensor, references: Tensor, n_texts: int) -> Tensor:
@@ -159,12 +205,18 @@ def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settin
 
 
 def _hold(
-    held: dict[int, Tensor], here: Tensor, first: Tensor, lengths: Tensor, uses: Tensor, embeddings: Tensor
+    held: dict[int, Tensor],
+    from_store: frozenset[int],
+    here: Tensor,
+    first: Tensor,
+    lengths: Tensor,
+    uses: Tensor,
+    embeddings: Tensor,
 ) -> None:
     """Keep what a later chunk needs again, as far as it fits, and let the rest go."""
     for text in [text for text in held if not uses[text]]:
         del held[text]
-    used = sum(rows.nbytes for rows in held.values())
+    used = sum(rows.nbytes for text, rows in held.items() if text not in from_store)
     for text in here[uses[here] > 0].tolist():
         rows = embeddings[:, first[text] : first[text] + lengths[text]]
         if text not in held and used + rows.nbytes <= KEPT_BYTES:

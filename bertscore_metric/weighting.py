@@ -6,12 +6,14 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,9 +45,26 @@ def document_frequencies(ids: Tensor, lengths: Tensor) -> DocumentFrequencies:
     """
     if not len(ids):
         return DocumentFrequencies(torch.zeros(0, dtype=torch.int64), len(lengths))
-    vocabulary = int(ids.max()) + 1
-    occurrences = torch.unique(ragged.owners(lengths) * vocabulary + ids)
-    return DocumentFrequencies(torch.bincount(occurrences % vocabulary, minlength=vocabulary), len(lengths))
+    counts = torch.bincount(ids)
+    # Sorted by id, the texts of an id are in order, so each begins where the text or the id is another than before.
+    texts = torch.repeat_interleave(torch.arange(len(lengths), dtype=torch.int32), lengths)
+    texts = texts.index_select(0, _sorting(ids))
+    begins = torch.ones(len(ids), dtype=torch.bool)
+    torch.ne(texts[1:], texts[:-1], out=begins[1:])
+    begins[ragged.starts(counts)[counts > 0]] = True
+    return DocumentFrequencies(ragged.sums(begins.double(), counts).long(), len(lengths))
+
+
+def _sorting(ids: Tensor) -> Tensor:
+    """Return the order that sorts ids and keeps the texts in order among equal ones.
+
+    numpy sorts 16 bits by counting, in linear time: five times as fast as finding the distinct pairs of text and id.
+    """
+    values = ids.numpy()
+    order = np.argsort(values.astype(np.uint16), kind="stable")
+    if int(ids.max()) >= 2**16:
+        order = order[np.argsort((values >> 16).astype(np.uint16)[order], kind="stable")]
+    return torch.from_numpy(order)
 
 
 class IdfTable(Mapping[int, float]):
@@ -65,8 +84,10 @@ class IdfTable(Mapping[int, float]):
     """
 
     def __init__(self, weights: Mapping[Any, Any], default: float | None = None) -> None:
-        self._weights = {_token_id(token): float(weight) for token, weight in weights.items() if token != "default"}
-        self.default = _default_weight(weights) if default is None else float(default)
+        self._weights = {
+            _token_id(token): _weight(token, weight) for token, weight in weights.items() if token != "default"
+        }
+        self.default = _default_weight(weights) if default is None else _weight("default", default)
         for token, weight in [*self._weights.items(), ("default", self.default or 0.0)]:
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"idf weights must be finite and at least 0; token id {token} has {weight}.")
@@ -74,6 +95,15 @@ class IdfTable(Mapping[int, float]):
         self._dense[list(self._weights)] = torch.tensor(list(self._weights.values()), dtype=torch.float64)
         if self.default is not None:
             self._dense = self._dense.nan_to_num(nan=self.default)
+
+    @classmethod
+    def counted(cls, ids: Tensor, weights: Tensor, default: float) -> IdfTable:
+        """Build a table from tensors that need no checks: [id] int64 and [id] float64."""
+        table = cls({}, default)
+        table._weights = dict(zip(ids.tolist(), weights.tolist(), strict=True))
+        table._dense = torch.full((int(ids.max()) + 2 if len(ids) else 1,), default, dtype=torch.float64)
+        table._dense[ids] = weights
+        return table
 
     def __getitem__(self, token: int) -> float:
         return self._weights[token]
@@ -85,6 +115,8 @@ class IdfTable(Mapping[int, float]):
         return len(self._weights)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping) and not isinstance(other, IdfTable):
+            return self.default is None and self._weights == dict(other)
         return isinstance(other, IdfTable) and (self._weights, self.default) == (other._weights, other.default)
 
     __hash__ = None  # type: ignore[assignment]  # a mapping that compares by content
@@ -98,7 +130,8 @@ class IdfTable(Mapping[int, float]):
         Raises:
             ValueError: an id is not listed and the table has no default.
         """
-        weights = self._dense[ids.clamp(max=len(self._dense) - 1)]
+        known = len(self._dense)
+        weights = self._dense.index_select(0, ids.clamp(max=known - 1) if len(ids) and int(ids.max()) >= known else ids)
         if self.default is None and bool(weights.isnan().any()):
             token = int(ids[weights.isnan()][0])
             raise ValueError(
@@ -143,17 +176,29 @@ def inverse_document_frequencies(counts: DocumentFrequencies) -> IdfTable:
     """
     seen = torch.nonzero(counts.df).squeeze(1)
     idf = torch.log((counts.n + 1) / (counts.df[seen].double() + 1))
-    return IdfTable(dict(zip(seen.tolist(), idf.tolist(), strict=True)), default=math.log(counts.n + 1))
+    return IdfTable.counted(seen, idf, default=math.log(counts.n + 1))
 
 
 def plain_weights(ids: Tensor, unweighted_ids: Collection[int]) -> Tensor:
     """Return weight 0 for special tokens and 1 for all others: [token] int64 -> [token] float64."""
-    return (~torch.isin(ids, torch.tensor(sorted(unweighted_ids), dtype=torch.int64))).double()
+    if not len(ids):
+        return torch.zeros(0, dtype=torch.float64)
+    known = int(ids.max()) + 1
+    table = torch.ones(known, dtype=torch.float64)
+    table[[token for token in unweighted_ids if token < known]] = 0
+    return table.index_select(0, ids)
 
 
 def idf_weights(ids: Tensor, table: IdfTable, zero_ids: Collection[int]) -> Tensor:
     """Return idf weights, 0 for the ids `zero_ids` whatever the table says: [token] int64 -> [token] float64."""
-    return table.weights(ids) * plain_weights(ids, zero_ids)
+    if not len(ids):
+        return torch.zeros(0, dtype=torch.float64)
+    used = torch.arange(int(ids.max()) + 1)
+    if table.default is None:
+        table.weights(ids)  # an id without a weight is an error, also where its weight would not count
+        used = torch.where(torch.bincount(ids) > 0, used, ids[0])
+    weights = table.weights(used) * plain_weights(used, zero_ids)
+    return weights.index_select(0, ids)
 
 
 def with_fallback(weights: Tensor, plain: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,7 +216,7 @@ def with_fallback(weights: Tensor, plain: Tensor, lengths: Tensor) -> tuple[Tens
 
 
 def _token_id(token: Any) -> int:
-    if isinstance(token, str) and token.lstrip("-").isdigit():
+    if isinstance(token, str) and re.fullmatch(r"-?[0-9]+", token):
         token = int(token)  # JSON and YAML keys
     if isinstance(token, bool) or not hasattr(token, "__index__"):
         raise TypeError(
@@ -182,12 +227,19 @@ def _token_id(token: Any) -> int:
     return int(token)
 
 
+def _weight(token: Any, value: Any) -> float:
+    try:
+        return float(value) + 0.0  # -0.0 is 0.0
+    except (TypeError, ValueError):
+        raise TypeError(f"idf weights must be numbers; token id {token} has {value!r}.") from None
+
+
 def _default_weight(weights: Mapping[Any, Any]) -> float | None:
     if isinstance(weights, defaultdict) and weights.default_factory is not None:
-        return float(weights.default_factory())
+        return _weight("default", weights.default_factory())
     if isinstance(weights, Counter):
         return 0.0
     default = getattr(weights, "default", None)
     if default is None:
         default = weights.get("default")
-    return None if default is None else float(default)
+    return None if default is None else _weight("default", default)

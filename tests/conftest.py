@@ -8,6 +8,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,15 @@ DATA = TESTS.parent.parent / "shared" / "data"  # third-party text; tests that r
 TOLERANCE = 1e-6
 
 
+# These folders were written by transformers 5 in formats that transformers 4 does not read; the other architectures are
+# tested on both.
+UNREADABLE_BEFORE_5 = {"llama", "modernbert", "t5", "xlnet"}
+
+
 def model_path(name: str) -> str:
     """Return the folder of a tiny model, or the embedded model for `minilm`."""
+    if name in UNREADABLE_BEFORE_5 and version("transformers") < "5":
+        pytest.skip(f"the tiny {name} model is in a format that transformers 4 does not read")
     return "offline" if name == "minilm" else str(MODELS / name)
 
 

@@ -4,7 +4,7 @@ from itertools import groupby, pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bertscore_metric.batches import BatchRule, batch_rule, plan_batches, plan_chunks
@@ -39,6 +39,9 @@ def test_batches(lengths: list[int], rule: BatchRule) -> None:
 
 @given(st.lists(st.integers(1, 30), max_size=25), rules)
 @settings(deadline=None, max_examples=60)
+@example([3, 3, 3, 3, 3], BatchRule(2, max_tokens=60, max_padding=12))
+@example([3, 3, 3, 3, 3], BatchRule(None, max_tokens=6, max_padding=12))
+@example([5, 4, 3, 2, 1], BatchRule(None, max_tokens=60, max_padding=1))
 def test_batches_are_full(lengths: list[int], rule: BatchRule) -> None:
     """A batch ends only where the next text does not fit."""
     batches = [batch.tolist() for batch in plan_batches(torch.tensor(lengths, dtype=torch.int64), rule)]
@@ -97,6 +100,7 @@ def tokens(corpus: tuple[list[int], list[int], list[int]], pairs: list[int]) -> 
 
 @given(corpora(), st.integers(1, 40))
 @settings(deadline=None, max_examples=60)
+@example(([2, 3, 2, 4, 3], [1, 1, 0, 0, 0], [4, 5, 2, 2, 2]), 9)  # texts of one chunk return in the next
 def test_chunks(corpus: tuple[list[int], list[int], list[int]], max_tokens: int) -> None:
     """Every pair is in one chunk, and the distinct texts of a chunk keep the budget unless a single pair breaks it."""
     chunks = plan(corpus, max_tokens)

@@ -218,7 +218,7 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "--idf", "--idf-texts", "r.txt"], "Give one of --idf, --idf-texts and --idf-table"),
     (["-c", "c.txt", "-r", "r.txt", "-m", "./nowhere"], "No model folder './nowhere'"),
     (["-c", "c.txt", "-r", "r.txt", "-l", "many"], "Invalid value for '--num-layers'"),
-    (["-c", "c.txt", "-r", "r.txt", "--modle", "x"], "No such option: --modle"),
+    (["-c", "c.txt", "-r", "r.txt", "--modle", "x"], "No such option"),
     (["-c", "c.txt", "-r", "r.txt", "--dtype", "int8", *BERT], "dtype must be one of float32, tf32"),
     (["-c", "c.txt", "-r", "r.txt", "--rescale", *BERT], "rescale_with_baseline needs the language"),
     (["-c", "c.txt", "-r", "r.txt"], "Name a model"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MODELS, TOLERANCE, shared_scorer
+from conftest import MODELS, TOLERANCE, model_path, shared_scorer
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertConfig, BertModel
 
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 def load(name: str) -> Any:
     """Return a tiny model."""
-    return AutoModel.from_pretrained(MODELS / name)
+    return AutoModel.from_pretrained(model_path(name))
 
 
 @pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
@@ -167,9 +167,7 @@ def test_folder_without_tokenizer(tmp_path: Path) -> None:
     folder = copy_model(tmp_path / "bare")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    with pytest.raises(
-        OSError, match=r"Cannot load the tokenizer from the folder .*no vocabulary files.*save_pretrained"
-    ):
+    with pytest.raises(OSError, match=r"Cannot load the tokenizer from the folder .*save_pretrained"):
         BERTScorer(str(folder), num_layers=2)
 
 

@@ -117,7 +117,8 @@ def test_wheel_command_line(installed: str, tmp_path: Path) -> None:
         ),
         (
             "matplotlib",
-            "from bertscore_metric.compat import plot_example; plot_example('a', 'a', model_type=" + repr(str(MODELS / "bert")) + ", num_layers=1)",
+            "from bertscore_metric.compat import plot_example; "
+            f"plot_example('a', 'a', model_type={str(MODELS / 'bert')!r}, num_layers=1)",
             "pip install 'bertscore_metric[plot]'",
         ),
     ],

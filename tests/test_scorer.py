@@ -19,7 +19,7 @@ REFERENCES = ["a dog sat on the red table.", "I love lemons.", "Numbers: 0 1 2 3
 
 def tokenizer(name: str = "bert") -> Any:
     """Return a tiny model's tokenizer."""
-    return AutoTokenizer.from_pretrained(MODELS / name)
+    return AutoTokenizer.from_pretrained(model_path(name))
 
 
 def own(fake: Any, **settings: Any) -> BERTScorer:
@@ -274,7 +274,7 @@ def test_a_model_or_a_language_must_be_named() -> None:
 @pytest.mark.parametrize("name", ["bert", "albert", "bart", "t5", "gpt2", "roberta", "xlnet", "modernbert"])
 def test_model_object(name: str) -> None:
     """A model object scores like its folder, and is neither cut, moved nor switched to eval."""
-    model = AutoModel.from_pretrained(MODELS / name).train()
+    model = AutoModel.from_pretrained(model_path(name)).train()
     before = {key: value.clone() for key, value in model.state_dict().items()}
     layers = copy.deepcopy(model.config.to_dict())
     made = BERTScorer(model=model, tokenizer=tokenizer(name), num_layers=2)

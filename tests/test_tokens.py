@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MODELS, TESTS
+from conftest import MODELS, TESTS, model_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -24,7 +24,7 @@ words = st.lists(st.sampled_from(["the", "cat", "Go", "😀", "lemons."]), max_s
 
 def load(name: str, **settings: Any) -> TextTokenizer:
     """Return a tiny model's tokenizer under our rules."""
-    return TextTokenizer(AutoTokenizer.from_pretrained(MODELS / name), **settings)
+    return TextTokenizer(AutoTokenizer.from_pretrained(model_path(name)), **settings)
 
 
 def one(tokenizer: TextTokenizer, text: str) -> list[str]:

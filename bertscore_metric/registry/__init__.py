@@ -18,6 +18,7 @@ __all__ = [
     "default_layer",
     "known_languages",
     "known_models",
+    "language_code",
     "model_for_language",
 ]
 
@@ -64,7 +65,7 @@ def model_for_language(language: str) -> str:
     >>> model_for_language("pt-BR")
     'bert-base-multilingual-cased'
     """
-    code = _known_code(language)
+    code = language_code(language)
     if code is None:
         raise ValueError(
             f"no default model for language {language!r}{_nearest(language)}; pass one of the "
@@ -101,7 +102,7 @@ def baseline(language: str, model: str) -> Mapping[int, tuple[float, float, floa
     >>> baseline("en", "roberta-large")[17]
     (0.83150584, 0.8314941, 0.83122575)
     """
-    code = _known_code(language)
+    code = language_code(language)
     return None if code is None else _baselines().get((code, canonical_name(model)))
 
 
@@ -117,7 +118,7 @@ def baselines_for(language: str | None = None, model: str | None = None) -> list
     """
     pairs: Iterable[tuple[str, str]] = _baselines()
     if language is not None:
-        wanted_code = _known_code(language)
+        wanted_code = language_code(language)
         pairs = [pair for pair in pairs if pair[0] == wanted_code]
     if model is not None:
         wanted_model = canonical_name(model)
@@ -125,7 +126,8 @@ def baselines_for(language: str | None = None, model: str | None = None) -> list
     return sorted(pairs)
 
 
-def _known_code(language: object) -> str | None:
+def language_code(language: object) -> str | None:
+    """Return the code under which the tables know a language, in any case and with or without a region; else None."""
     if not isinstance(language, str):
         raise TypeError(
             f"language must be a str, got {type(language).__name__} ({language!r}); pass a code such as 'en' or 'pt-BR'"

@@ -1,4 +1,4 @@
-"""`make bench`: this package beside bert_score, in turn on the same texts in one run, numbers checked against each other.
+"""`make bench`: this package beside bert_score, in turn on the same texts in one run, and their numbers compared.
 
 Timings on shared machines are noisy, so the ratios of rounds that follow one another are what counts.
 """

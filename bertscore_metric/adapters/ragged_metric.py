@@ -1,0 +1,411 @@
+"""A `torchmetrics.Metric` whose states are ragged rows: what its base class does with lists, without its traps.
+
+Rows stay in host memory, where the compute half runs, and go to the metric's device only to be gathered over ranks.
+States are lists of one-dimensional tensors, which are never changed in place; the lists are, but only to encode waiting
+rows, so that the members of a compute group, which share the lists, see it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities.distributed import gather_all_tensors
+from torchmetrics.utilities.exceptions import TorchMetricsUserError
+
+from bertscore_metric.columns import COUNTS, appended, joined
+from bertscore_metric.numerics import own_arithmetic
+
+_NOT_COPIED = ("update", "compute", "_update_signature", "_forward_uncompiled")
+Columns = Mapping[str, list[Tensor]]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class RaggedMetric(Metric):
+    """Rows in columns, exact in a stream and over ranks.
+
+    A subclass declares its columns with `add_columns` and provides `update`, `compute`, `_encode_waiting` (texts that
+    wait -> rows) and `_check_rows` (refuse rows that do not belong together).
+
+    Args:
+        kwargs: the arguments of `torchmetrics.Metric`. `compute_on_cpu` changes nothing: rows are on the CPU anyway.
+    """
+
+    full_state_update = False
+    waiting: list[Tensor]
+    settings: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._forward_uncompiled = _uncompiled(self._forward)
+        self._column_types: dict[str, torch.dtype] = {}
+        self._local: frozenset[str] = frozenset()
+
+    def add_columns(
+        self, columns: Mapping[str, torch.dtype], settings: bytes, *, local: Mapping[str, torch.dtype]
+    ) -> None:
+        """Declare the states.
+
+        Args:
+            columns: name -> dtype, gathered over ranks.
+            settings: what rows must have in common to be mixed.
+            local: name -> dtype of columns that are not gathered by `sync`.
+        """
+        with _arithmetic():
+            for name, dtype in {**columns, **local, "waiting": torch.uint8}.items():
+                self.add_state(name, [], dist_reduce_fx="cat")
+                self._column_types[name] = dtype
+            # One byte an entry: torchmetrics compares states to a relative tolerance, which large numbers would pass.
+            self.add_state("settings", torch.tensor(list(settings), dtype=torch.uint8), dist_reduce_fx=_same_settings)
+        self._local = frozenset({*local, "waiting"})
+
+    def column(self, name: str) -> Tensor:
+        """Return a column as one tensor."""
+        return joined(getattr(self, name), self._column_types[name])
+
+    def append_rows(self, rows: Mapping[str, Tensor], *, in_place: bool = False) -> None:
+        """Put rows behind the others; in place where the members of a compute group are to see it."""
+        for name, part in rows.items():
+            parts: list[Tensor] = getattr(self, name)
+            longer = appended(parts, part, add=name == COUNTS)
+            if in_place:
+                parts[:] = longer
+            else:
+                setattr(self, name, longer)
+
+    def encode_waiting(self) -> None:
+        """Encode the waiting texts; if that fails, they go on waiting."""
+        if self.waiting and not self._is_synced:
+            with _arithmetic():
+                rows = self._encode_waiting()
+                self.append_rows(rows, in_place=True)
+                self.waiting.clear()
+
+    def _encode_waiting(self) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def _check_rows(self, columns: Columns) -> None:
+        raise NotImplementedError
+
+    def _forget_results(self) -> None:
+        self._computed = None
+
+    # What follows replaces methods of the base class, under its names.
+
+    def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(update)
+        def wrapped(*args: Any, **kwargs: Any) -> None:
+            self._check_not_synced("update")
+            with _arithmetic():
+                update(*args, **kwargs)
+            self._forget_results()  # only now: an update that failed changes nothing
+            self._update_count += 1
+
+        return _uncompiled(wrapped)
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(compute)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if self._computed is not None:
+                return self._computed
+            by_hand = self._is_synced
+            self.encode_waiting()  # before any collective, so that a failure here leaves no rank behind in one
+            with self.sync_context(
+                dist_sync_fn=self.dist_sync_fn,
+                should_sync=self._to_sync and not by_hand,
+                should_unsync=self._should_unsync and not by_hand,
+            ), _arithmetic():  # fmt: skip
+                value = compute(*args, **kwargs)  # not squeezed: one segment is a vector of length 1
+            if self.compute_with_cache:
+                self._computed = value
+            return value
+
+        return _uncompiled(wrapped)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch, and return its own value."""
+        return self._forward_uncompiled(*args, **kwargs)
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_not_synced("forward")
+        self.encode_waiting()  # its rows come before those of the batch
+        held = {name: getattr(self, name) for name in self._defaults}
+        count, computed, to_sync = self._update_count, self._computed, self._to_sync
+        try:
+            # The states are put aside, not copied: the cost of a step does not grow with what came before.
+            self._set_states({name: [] for name in self._column_types})
+            self._to_sync = self.dist_sync_on_step
+            self.update(*args, **kwargs)
+            value = self.compute()
+            batch = {name: getattr(self, name) for name in self._column_types}
+            self._set_states(held)
+            with _arithmetic():
+                self._set_states(self._joined(held, batch))
+        except BaseException:
+            self._set_states(held)
+            self._cache, self._is_synced = None, False
+            self._update_count, self._computed = count, computed
+            raise
+        finally:
+            self._to_sync = to_sync
+        self._forget_results()
+        self._update_count = count + 1
+        self._forward_cache = value
+        return value
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add the rows of another metric, or of its `metric_state`, behind one's own.
+
+        Raises:
+            ValueError: it is no such state, or one of other settings; nothing is changed.
+        """
+        self._check_not_synced("merge_state")
+        if isinstance(incoming_state, Metric) and not isinstance(incoming_state, RaggedMetric):
+            raise ValueError(
+                f"Cannot merge a {type(incoming_state).__name__} into a {type(self).__name__}; pass a metric of the "
+                f"same settings, or its metric_state."
+            )
+        if not isinstance(incoming_state, dict | Metric):
+            raise ValueError(f"merge_state takes a metric or its metric_state, got {type(incoming_state).__name__}.")
+        count = incoming_state._update_count if isinstance(incoming_state, Metric) else 1
+        self._reduce_states(incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state)
+        self._update_count += count
+
+    def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
+        with _arithmetic():
+            rows = self._checked(incoming_state)
+            self.encode_waiting()
+            self._set_states(self._joined({name: getattr(self, name) for name in self._column_types}, rows))
+        self._forget_results()
+
+    def sync(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        distributed_available: Callable[..., bool] | None = None,
+    ) -> None:
+        """Gather the rows of all ranks; if that fails, this rank's are as they were."""
+        if self._is_synced and should_sync:
+            raise TorchMetricsUserError("The metric has already been synced; call unsync() first.")
+        if not should_sync:
+            return
+        self.encode_waiting()
+        try:
+            super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
+        except BaseException:
+            if self._cache is not None:
+                self._set_states(self._cache)
+            self._cache, self._is_synced = None, False
+            raise
+        if self._is_synced:
+            self._forget_results()
+
+    def unsync(self, should_unsync: bool = True) -> None:
+        """Go back to the rows of this rank."""
+        super().unsync(should_unsync)
+        if should_unsync:
+            self._forget_results()
+
+    @contextmanager
+    def sync_context(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        should_unsync: bool = True,
+        distributed_available: Callable[..., bool] | None = None,
+    ) -> Iterator[None]:
+        """Gather the rows of all ranks for a block; afterwards, also after an error, this rank has its own again."""
+        self.sync(dist_sync_fn, process_group, should_sync, distributed_available)
+        try:
+            yield
+        finally:
+            self.unsync(should_unsync=self._is_synced and should_unsync)
+
+    def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
+        group = process_group or self.process_group
+        with _arithmetic():
+            # First of all, and alone: ranks of other settings may have other columns.
+            _same_settings(
+                torch.stack([rank.cpu() for rank in dist_sync_fn(self.settings.to(self.device), group=group)])
+            )
+            gathered = {}
+            for name in self._column_types:
+                if name not in self._local:
+                    # A rank without rows sends an empty tensor of the right type, where torch aborts over another.
+                    parts = dist_sync_fn(self.column(name).to(self.device), group=group)
+                    gathered[name] = [part.cpu() for part in parts if part.numel()]
+            self._set_states(gathered)
+
+    def _copy_state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._defaults}  # nothing is changed in place while it is kept
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        self._forget_results()
+        self._update_count = 0
+        self._forward_cache = None
+        self._cache, self._is_synced = None, False
+        self._set_states({name: [] for name in self._column_types})  # new lists: others may hold the old ones
+        self.settings = self._defaults["settings"]  # type: ignore[assignment]
+
+    def state_dict(  # type: ignore[override]
+        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Return what a checkpoint holds: nothing, unless `persistent(True)` was called.
+
+        Raises:
+            TorchMetricsUserError: persistent states of one of several ranks, which would lose the rows of the others.
+        """
+        if any(self._persistent.values()) and not self._is_synced:
+            if self._ranks() > 1:
+                raise TorchMetricsUserError(
+                    "The states are persistent, and a checkpoint of this rank would lose the rows of the others. Call "
+                    "metric.sync() on every rank, save, then metric.unsync(); or metric.persistent(False)."
+                )
+            self.encode_waiting()
+        return super().state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        names = [name for name in self._defaults if prefix + name in state_dict]
+        state = {name: state_dict.pop(prefix + name) for name in names}
+        if state:
+            try:
+                with _arithmetic():
+                    rows = self._checked(state)
+                    self._check_rows(rows)
+            except ValueError as error:
+                error_msgs.append(str(error))
+            else:
+                # A checkpoint has the rows of all ranks; every rank loads it, so one of them takes them.
+                first = self._rank() == 0
+                self.reset()
+                self._set_states(rows if first else {})
+                self._update_count = int(first and any(rows.values()))
+        torch.nn.Module._load_from_state_dict(
+            self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> RaggedMetric:
+        """Change nothing: ids are integers, and scores are float32 whatever the model around the metric is."""
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> torch.nn.Module:
+        try:
+            device = fn(torch.zeros(1, device=self.device)).device
+        except NotImplementedError:  # nothing leads back from the meta device
+            device = fn(torch.zeros(1, device="cpu")).device
+        torch.nn.Module._apply(self, fn)  # type: ignore[no-untyped-call]
+        if device != self._device:
+            self._device = device
+            self._moved(device)
+            self._forget_results()
+        return self
+
+    def _moved(self, device: torch.device) -> None:
+        """Take note that the metric has another device."""
+
+    def _move_list_states_to_cpu(self) -> None:
+        pass  # they are there
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled; waiting texts are encoded first."""
+        self.encode_waiting()
+        return self._plain_state()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled or copied."""
+        super().__setstate__(state)
+        self._forward_uncompiled = _uncompiled(self._forward)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RaggedMetric:
+        """Copy the rows and share the rest."""
+        other = type(self).__new__(type(self))
+        memo[id(self)] = other
+        if self.process_group is not None:
+            memo[id(self.process_group)] = self.process_group
+        other.__setstate__(copy.deepcopy(self._plain_state(), memo))
+        return other
+
+    def _plain_state(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
+
+    def _set_states(self, states: Mapping[str, Any]) -> None:
+        for name, value in states.items():
+            setattr(self, name, value)
+
+    def _joined(self, first: Columns, second: Columns) -> dict[str, list[Tensor]]:
+        out = {}
+        for name in self._column_types:
+            parts = first[name]
+            if name == "waiting":
+                parts = [*parts, *second[name]]
+            else:
+                for part in second[name]:
+                    parts = appended(parts, part, add=name == COUNTS)
+            out[name] = list(parts)
+        self._check_rows(out)
+        return out
+
+    def _checked(self, state: Mapping[str, Any]) -> dict[str, list[Tensor]]:
+        """Return a state that comes from elsewhere as columns, or refuse it."""
+        missing = [name for name in ("settings", *self._column_types) if name not in state]
+        if missing or not torch.equal(state["settings"].cpu(), self.settings):
+            what = f"lacks {', '.join(missing)}" if missing else "was made with other settings"
+            raise ValueError(f"This state {what}; it does not belong to a metric with the settings {self._describe()}.")
+        rows = {}
+        for name, dtype in self._column_types.items():
+            parts = [state[name]] if isinstance(state[name], Tensor) else list(state[name])
+            wrong = [part.dtype for part in parts if part.dtype != dtype]
+            if wrong:
+                raise ValueError(f"The state {name} must be {dtype}, got {wrong[0]}.")
+            rows[name] = [part.detach().cpu() for part in parts]
+        return rows
+
+    def _describe(self) -> str:
+        return type(self).__name__
+
+    def _check_not_synced(self, what: str) -> None:
+        if self._is_synced:
+            raise TorchMetricsUserError(f"The metric is synced; call unsync() before {what}.")
+
+    def _ranks(self) -> int:
+        return torch.distributed.get_world_size(self.process_group) if self.distributed_available_fn() else 1
+
+    def _rank(self) -> int:
+        return torch.distributed.get_rank(self.process_group) if self.distributed_available_fn() else 0
+
+
+def _uncompiled(function: Function) -> Function:
+    return cast(Function, torch.compiler.disable(function))  # type: ignore[no-untyped-call]
+
+
+def _arithmetic() -> AbstractContextManager[None]:
+    return own_arithmetic("float32", torch.device("cpu"))
+
+
+def _same_settings(settings: Tensor) -> Tensor:
+    """Return the settings that all have: [rank, byte] -> [byte].
+
+    Raises:
+        ValueError: they differ.
+    """
+    if bool((settings != settings[0]).any()):
+        raise ValueError("Metrics of different settings cannot be put together; give every rank the same.")
+    return settings[0]

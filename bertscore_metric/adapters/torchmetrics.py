@@ -1,0 +1,479 @@
+"""BERTScore as a `torchmetrics.Metric`: exact in a stream, exact over ranks.
+
+from bertscore_metric import BERTScore
+
+metric = BERTScore("offline")
+metric.update(preds, target)
+metric.compute()                # {"precision": ..., "recall": ..., "f1": ...}
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from bertscore_metric import waiting
+from bertscore_metric.columns import (
+    MATCH_COLUMNS,
+    SCORE_COLUMNS,
+    columns_to_matches,
+    columns_to_scores,
+    matches_to_columns,
+    scores_to_columns,
+)
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.embeddings import (
+    EMBEDDING_COLUMNS,
+    EmbeddingCollector,
+    SegmentEmbeddings,
+    check_room,
+    segment_embeddings,
+)
+from bertscore_metric.matching import TokenMatches
+from bertscore_metric.pairs import Segments, parse_segments
+from bertscore_metric.report import BERTScoreResult
+from bertscore_metric.samples import (
+    SCORE_TOLERANCE,
+    check_sample_ids,
+    matches_in_sample_order,
+    parse_sample_ids,
+    sample_order,
+    scores_in_sample_order,
+)
+from bertscore_metric.shared import SharedScorer
+from bertscore_metric.signature import Signature
+
+try:
+    from torchmetrics import Metric, MetricCollection
+    from torchmetrics.utilities.distributed import gather_all_tensors
+
+    from bertscore_metric.adapters.ragged_metric import Columns, RaggedMetric
+except ImportError as error:
+    raise ImportError(
+        f"The torchmetrics metric needs torchmetrics, which is not installed ({error}): "
+        f"pip install 'bertscore_metric[lightning]'"
+    ) from error
+
+Reduction = Literal["mean", "none"]
+SCORES = ("precision", "recall", "f1")
+STORE_BYTES = 256 * 2**20
+KEPT_BYTES = 2**30
+
+
+class BERTScore(RaggedMetric):
+    """BERTScore of texts that arrive in batches, on one or several ranks, as if they were scored in one call.
+
+    Arguments that torchmetrics' own `BERTScore` has mean the same here, the others are those of `ScoreConfig`.
+
+    Args:
+        model_name_or_path: a hub name, a folder, or `offline`; without it and without `lang`, English (roberta-large).
+        num_layers, all_layers, idf, lang, rescale_with_baseline, baseline_path, max_length, long_text, dtype,
+            match_special_tokens, empty, revision, trust_remote_code, use_safetensors: as in `ScoreConfig`.
+        model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
+        user_tokenizer, tokenizer: a transformers tokenizer, under torchmetrics' name and under ours.
+        user_forward_fn, baseline_url, num_threads: torchmetrics has them; here they are errors that say what to use.
+        verbose: show a progress bar on stderr.
+        device: where the encoder runs; by default where the metric is, so that it follows `.to(device)`.
+        batch_size: most texts in an encoder batch; by default as many as fit the batch's token budget.
+        return_hash: put the signature into the result, under `hash`.
+        truncation: `True` cuts long texts, as by default; `False` refuses them (`long_text="error"`).
+        reduction: `mean` for numbers (over segments, so right for uneven ranks), `none` for vectors [segment], or
+            [layer, segment] with `all_layers`, which needs it.
+        encoder: an own `Encoder` instead of a model, with `tokenizer`.
+        keep_embeddings: keep the embeddings of all tokens (`kept_embeddings`). They are large: 1.5 kB a token with 384
+            dimensions. Updates are then encoded at once, not gathered.
+        kept_embeddings_bytes: most bytes that they may take; an update beyond it is an error.
+        embedding_store_bytes: budget for embeddings of references, so that later epochs embed only the candidates.
+        kwargs: the arguments of `torchmetrics.Metric`.
+
+    Raises:
+        TypeError, ValueError: a setting is unknown or wrong; the message says what is allowed.
+        OSError: the model cannot be loaded.
+
+    Example:
+        >>> metric = BERTScore("offline", num_layers=5, reduction="none")
+        >>> metric.update(["hello there"], [["hi there", "hello"]])
+        >>> metric.update(["a cat sat"], [["the dog", "a cat sat down", "cats"]])
+        >>> [round(f1, 3) for f1 in metric.compute()["f1"].tolist()], metric.best_reference.tolist()
+        ([0.876, 0.888], [0, 1])
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    plot_upper_bound = 1.0
+    sample_ids: list[Tensor]
+
+    def __init__(
+        self,
+        model_name_or_path: str | None = None,
+        num_layers: int | None = None,
+        all_layers: bool = False,
+        model: Any = None,
+        user_tokenizer: Any = None,
+        user_forward_fn: Any = None,
+        verbose: bool = False,
+        idf: Any = False,
+        device: str | int | torch.device | None = None,
+        max_length: int | None = None,
+        batch_size: int | None = None,
+        num_threads: int = 0,
+        return_hash: bool = False,
+        lang: str | None = None,
+        rescale_with_baseline: bool = False,
+        baseline_path: str | None = None,
+        baseline_url: str | None = None,
+        truncation: bool | None = None,
+        *,
+        reduction: Reduction = "mean",
+        dtype: str = "float32",
+        match_special_tokens: bool = True,
+        empty: str = "score",
+        long_text: str | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        use_safetensors: bool = True,
+        tokenizer: Any = None,
+        encoder: Any = None,
+        keep_embeddings: bool = False,
+        kept_embeddings_bytes: int = KEPT_BYTES,
+        embedding_store_bytes: int = STORE_BYTES,
+        **kwargs: Any,
+    ) -> None:
+        _refuse(user_forward_fn, baseline_url, num_threads)
+        if reduction not in ("mean", "none"):
+            raise ValueError(f"reduction must be 'mean' or 'none', got {reduction!r}.")
+        if all_layers and reduction != "none":
+            raise ValueError(
+                "all_layers gives a row of scores for each layer, which cannot be one number: pass reduction='none', "
+                "or one num_layers."
+            )
+        if model is None and encoder is None and model_name_or_path is None and lang is None:
+            lang = "en"
+        config = ScoreConfig(
+            model_name_or_path=model_name_or_path,
+            num_layers=num_layers,
+            all_layers=all_layers,
+            lang=lang,
+            idf=idf,
+            rescale_with_baseline=rescale_with_baseline,
+            baseline_path=baseline_path,
+            max_length=max_length,
+            long_text=_long_text(long_text, truncation),
+            dtype=dtype,
+            match_special_tokens=match_special_tokens,
+            empty=empty,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            use_safetensors=use_safetensors,
+        )
+        super().__init__(**kwargs)
+        self.reduction = reduction
+        self.return_hash = return_hash
+        self.keep_embeddings = keep_embeddings
+        self.kept_embeddings_bytes = kept_embeddings_bytes
+        self._follows_device = device is None
+        self._shared = SharedScorer(
+            config,
+            store_bytes=embedding_store_bytes,
+            device=self.device if device is None and encoder is None else device,
+            model=model,
+            tokenizer=_tokenizer(user_tokenizer, tokenizer),
+            encoder=encoder,
+            batch_size=batch_size,
+            verbose=verbose,
+        )
+        self._result: BERTScoreResult | None = None
+        self._gathered: dict[str, list[Tensor]] | None = None
+        columns = MATCH_COLUMNS if idf is True else SCORE_COLUMNS
+        self.add_columns(
+            {**columns, "sample_ids": torch.int64},
+            hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16],
+            local=EMBEDDING_COLUMNS if keep_embeddings else {},
+        )
+
+    @classmethod
+    def from_config(cls, config: ScoreConfig, **metric_settings: Any) -> BERTScore:
+        """Build a metric from a config; `metric_settings` are the arguments that change no score."""
+        return cls(**config.to_mapping(), **metric_settings)
+
+    @property
+    def signature(self) -> Signature:
+        """Every setting that changes a score, in one line to print beside it."""
+        return self._shared.signature
+
+    @property
+    def store_hit_rate(self) -> float:
+        """Share of references, from 0 to 1, that did not have to be embedded because the store had them."""
+        return self._shared.store.hit_rate
+
+    @property
+    def best_reference(self) -> Tensor:
+        """Number of the reference with the best F1, [segment] int64 ([layer, segment] with `all_layers`).
+
+        In the order of `compute`, which is called where that has not happened; on several ranks all must then do so.
+        """
+        if self._result is None:
+            self._computed = None
+            self.compute()
+        assert self._result is not None
+        return self._result.best_reference.to(self.device)
+
+    def update(
+        self,
+        preds: str | Sequence[str],
+        target: str | Sequence[str] | Sequence[Sequence[str]],
+        sample_ids: Tensor | Sequence[int] | None = None,
+    ) -> None:
+        """Add segments. Small updates are gathered until they fill the encoder's batches.
+
+        Args:
+            preds: texts, [segment].
+            target: texts [segment], or groups of texts, one group for each of `preds`.
+            sample_ids: numbers of the samples in the data set, [segment]: results come in their order, and samples that
+                a distributed sampler repeated count once.
+
+        Raises:
+            TypeError, ValueError: wrong texts or ids; the metric is as it was before.
+        """
+        segments = parse_segments(preds, target, names=("preds", "target"))
+        ids = None if sample_ids is None else parse_sample_ids(sample_ids, len(segments))
+        if not len(segments):
+            return
+        n_ids, n_rows = self.column("sample_ids").numel(), self._n_rows(self._columns())
+        check_sample_ids(n_ids + (0 if ids is None else len(ids)), n_rows + len(segments))
+        scorer = self._shared.scorer
+        if scorer.refuses_texts:
+            scorer.tokenize_segments(segments)
+        n_bytes = waiting.n_bytes(segments) + sum(text.numel() for text in self.waiting)
+        if n_bytes < waiting.WAITING_BYTES and not self.keep_embeddings:
+            self.waiting = [*self.waiting, *waiting.to_bytes(segments)]
+        else:
+            rows = self._encode(waiting.concatenate([waiting.from_bytes(self.waiting), segments]))
+            self.append_rows(rows)
+            self.waiting = []
+        if ids is not None:
+            self.append_rows({"sample_ids": ids})
+
+    def compute(self) -> dict[str, Any]:
+        """Score everything since the last `reset`, on all ranks; calling it again gives the same result.
+
+        Returns:
+            `precision`, `recall` and `f1`: float32 numbers, or with `reduction="none"` [segment].
+
+        Raises:
+            ValueError: `sample_ids` do not name one sample each, or for some segments only.
+        """
+        self._result = result = self._report()
+        values = {name: self._value(result, name) for name in SCORES}
+        return {**values, "hash": str(result.signature)} if self.return_hash else values
+
+    def release(self) -> None:
+        """Let go of the encoder and of stored embeddings; they come back when the metric is used again.
+
+        What was accumulated stays, and `compute` works without the encoder. A model object cannot be loaded again, so
+        it stays.
+        """
+        self.encode_waiting()
+        self._shared.release()
+
+    def kept_embeddings(self, index: int) -> SegmentEmbeddings:
+        """Return the token embeddings of a segment and its token ids, kept with `keep_embeddings=True`.
+
+        Args:
+            index: number of the segment in the order of `compute`; on several ranks first call `gather_embeddings`,
+                else it counts this rank's segments.
+
+        Raises:
+            ValueError: nothing was kept.
+            IndexError: there is no such segment.
+        """
+        if not self.keep_embeddings:
+            raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
+        columns = self._columns() if self._gathered is None else self._gathered
+        ids = torch.cat(columns["sample_ids"]) if columns["sample_ids"] else None
+        if ids is not None:
+            order = sample_order(ids)[0]
+            index = int(order[index]) if 0 <= index < len(order) else len(ids)
+        return segment_embeddings(columns, index, self._shared.reporter.layers)
+
+    def gather_embeddings(self) -> None:
+        """Give every rank the kept embeddings of all ranks; to be called on all of them.
+
+        Raises:
+            ValueError: together they exceed `kept_embeddings_bytes`; then no rank has them.
+        """
+        gather = self.dist_sync_fn or gather_all_tensors
+        if self._ranks() == 1:
+            return
+        sizes = torch.tensor([self.column("kept_embeddings").nbytes], device=self.device)
+        check_room(int(sum(gather(sizes, group=self.process_group))), self.kept_embeddings_bytes)
+        self._gathered = {
+            name: [part.cpu() for part in gather(self.column(name).to(self.device), group=self.process_group)]
+            for name in (*EMBEDDING_COLUMNS, "sample_ids")
+        }
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value or several, as every metric of torchmetrics can; vectors are averaged when it computes."""
+        if val is None:
+            val = {name: value.mean() for name, value in self.compute().items() if isinstance(value, Tensor)}
+        return self._plot(val, ax)
+
+    def _value(self, result: BERTScoreResult, name: str) -> Tensor:
+        if self.reduction == "none":
+            return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
+        return torch.tensor(getattr(result.mean, name), dtype=torch.float32, device=self.device)
+
+    def _report(self) -> BERTScoreResult:
+        self._check_rows(self._columns())
+        scorer = self._shared.reporter
+        tolerance = SCORE_TOLERANCE[self._shared.config.dtype]
+        ids = self.column("sample_ids")
+        part: Any
+        if self._shared.config.idf is True:
+            part = columns_to_matches({name: self.column(name) for name in MATCH_COLUMNS}, scorer.layers)
+            part = matches_in_sample_order(part, ids, tolerance) if len(ids) else part
+        else:
+            part = columns_to_scores({name: self.column(name) for name in SCORE_COLUMNS}, scorer.layers)
+            part = scores_in_sample_order(part, ids, tolerance) if len(ids) else part
+        return scorer.report([part])
+
+    def _encode_waiting(self) -> dict[str, Tensor]:
+        return self._encode(waiting.from_bytes(self.waiting))
+
+    def _encode(self, segments: Segments) -> dict[str, Tensor]:
+        """Embed and match segments, unless another metric that shares the scorer has just done so."""
+        small = waiting.n_bytes(segments) <= 2 * waiting.WAITING_BYTES
+        texts = (tuple(segments.candidates), tuple(segments.references), tuple(segments.reference_counts))
+        key = (texts, self.keep_embeddings)
+        known = self._shared.latest.get(key, id(self)) if small else None
+        if known is not None:
+            return known
+        scorer, store = self._shared.scorer, self._shared.store
+        collector = None
+        if self.keep_embeddings:
+            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=self.column("kept_embeddings").nbytes)
+        tokenized = scorer.tokenize_segments(segments)
+        part = scorer.match(tokenized, store=store if store.max_bytes else None, collector=collector)
+        rows = matches_to_columns(part) if isinstance(part, TokenMatches) else scores_to_columns(part)
+        if collector is not None:
+            rows.update(collector.columns(tokenized))
+        if small:
+            self._shared.latest.set(key, id(self), rows)
+        return rows
+
+    def _columns(self) -> dict[str, list[Tensor]]:
+        return {name: getattr(self, name) for name in self._column_types}
+
+    def _n_rows(self, columns: Columns) -> int:
+        counted = "reference_counts" if "reference_counts" in columns else "best_references"
+        layers = 1 if counted == "reference_counts" else self._shared.reporter.layers
+        return sum(part.numel() for part in columns[counted]) // layers + waiting.n_segments(columns["waiting"])
+
+    def _check_rows(self, columns: Columns) -> None:
+        if not torch.equal(self.settings, self._defaults["settings"]):  # type: ignore[arg-type]
+            raise ValueError(
+                "The metric holds the state of one with other settings; in a MetricCollection, compute_groups must not "
+                "put them into one group."
+            )
+        check_sample_ids(sum(part.numel() for part in columns["sample_ids"]), self._n_rows(columns))
+        if self.keep_embeddings:
+            check_room(sum(part.nbytes for part in columns["kept_embeddings"]), self.kept_embeddings_bytes)
+
+    def _forget_results(self) -> None:
+        super()._forget_results()
+        self._gathered = None
+
+    def _moved(self, device: torch.device) -> None:
+        if self._follows_device:
+            self._shared = self._shared.on(device)
+
+    def _describe(self) -> str:
+        return str(self.signature)
+
+    def extra_repr(self) -> str:
+        """Return the signature."""
+        return str(self.signature)
+
+
+class BERTScoreValue(BERTScore):
+    """One of the three numbers of a `BERTScore` on its own, as loggers and trackers want it.
+
+    Args:
+        score: `precision`, `recall` or `f1`.
+        settings: the arguments of `BERTScore`.
+    """
+
+    def __init__(self, score: str, **settings: Any) -> None:
+        if score not in SCORES:
+            raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
+        super().__init__(**settings)
+        self.score = score
+
+    def compute(self) -> Any:
+        """Return the number."""
+        return super().compute()[self.score]
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value or several."""
+        return self._plot(val, ax)
+
+
+def bertscore_collection(prefix: str | None = None, **settings: Any) -> MetricCollection:
+    """Return precision, recall and F1 as three metrics that share everything.
+
+    `self.log_dict(collection)`, `MetricTracker(collection).best_metric()` and arithmetic with metrics need metrics that
+    are one number each. The texts are embedded once for all three.
+
+    Args:
+        prefix: put in front of `precision`, `recall` and `f1`.
+        settings: the arguments of `BERTScore`.
+
+    Example:
+        >>> collection = bertscore_collection(prefix="val/", model_name_or_path="offline", num_layers=5)
+        >>> collection.update(["a cat sat"], ["a cat sat"])
+        >>> {name: round(value.item(), 3) for name, value in collection.compute().items()}
+        {'val/f1': 1.0, 'val/precision': 1.0, 'val/recall': 1.0}
+    """
+    metrics: dict[str, Metric | MetricCollection] = {}
+    first = BERTScoreValue(SCORES[0], **settings)
+    for name in SCORES:
+        metrics[name] = metric = copy.deepcopy(first)
+        metric.score = name
+    return MetricCollection(metrics, prefix=prefix, compute_groups=[list(SCORES)])
+
+
+def _tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
+    if user_tokenizer is not None and tokenizer is not None:
+        raise ValueError("user_tokenizer and tokenizer are two names for one argument; give one of them.")
+    given = tokenizer if user_tokenizer is None else user_tokenizer
+    if given is not None and not hasattr(given, "all_special_ids"):
+        raise TypeError(
+            f"The tokenizer must be one of transformers, got {type(given).__name__}. For another kind pass encoder= "
+            f"with a transformers tokenizer that gives its ids."
+        )
+    return given
+
+
+def _long_text(long_text: str | None, truncation: bool | None) -> str:
+    if long_text is not None and truncation is not None:
+        raise ValueError("truncation and long_text say the same; give one of them.")
+    if truncation is not None:
+        return "truncate" if truncation else "error"
+    return "truncate" if long_text is None else long_text
+
+
+def _refuse(user_forward_fn: Any, baseline_url: Any, num_threads: Any) -> None:
+    if user_forward_fn is not None:
+        raise ValueError(
+            "user_forward_fn is not supported: pass encoder=, an object with embed(tokens) -> [text, token, dim] and "
+            "fingerprint, together with tokenizer= (see bertscore_metric.Encoder)."
+        )
+    if baseline_url is not None:
+        raise ValueError("baseline_url is not supported: download the file and pass baseline_path=FILE.")
+    if num_threads:
+        raise ValueError(f"num_threads={num_threads} has no meaning here: no DataLoader is involved. Drop it.")

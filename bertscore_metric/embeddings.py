@@ -1,0 +1,117 @@
+"""Token embeddings of segments as flat columns, for those who want to explain or match pairs again after scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bertscore_metric import ragged
+from bertscore_metric.tokens import TokenizedSegments
+
+EMBEDDING_COLUMNS: Mapping[str, torch.dtype] = {
+    "kept_text_counts": torch.int64,
+    "kept_lengths": torch.int64,
+    "kept_ids": torch.int64,
+    "kept_embeddings": torch.float32,
+}
+
+
+@dataclass(frozen=True)
+class TextEmbeddings:
+    """Tokens of a text: `ids` [token] int64, and `embeddings` [layer, token, dim] float32 of length 1, on the CPU."""
+
+    ids: Tensor
+    embeddings: Tensor
+
+
+@dataclass(frozen=True)
+class SegmentEmbeddings:
+    """Embeddings of a candidate and of its references."""
+
+    candidate: TextEmbeddings
+    references: tuple[TextEmbeddings, ...]
+
+
+class EmbeddingCollector:
+    """Collects the embeddings of every text that is matched, up to a number of bytes.
+
+    Args:
+        max_bytes: most bytes of all embeddings.
+        held: bytes that are kept already.
+    """
+
+    def __init__(self, max_bytes: int, held: int = 0) -> None:
+        self.max_bytes = max_bytes
+        self.n_bytes = held
+        self.rows: dict[int, Tensor] = {}
+
+    def add(self, text: int, rows: Tensor, uses: int) -> None:
+        """Keep the embeddings [layer, token, dim] of a text that occurs `uses` times.
+
+        Raises:
+            ValueError: the limit is exceeded.
+        """
+        if text in self.rows:
+            return
+        self.n_bytes += rows.nbytes * uses
+        check_room(self.n_bytes, self.max_bytes)
+        self.rows[text] = rows.to("cpu", torch.float32, copy=True)
+
+    def columns(self, segments: TokenizedSegments) -> dict[str, Tensor]:
+        """Return what was collected as the columns `EMBEDDING_COLUMNS`: each candidate, then its references."""
+        counts = segments.reference_counts
+        order = torch.zeros(len(counts) + int(counts.sum()), dtype=torch.int64)
+        first = ragged.starts(counts + 1)
+        order[first] = segments.candidates[ragged.starts(counts)]
+        order[ragged.positions(first + 1, counts)] = segments.references
+        texts = segments.texts
+        lengths = texts.lengths[order]
+        rows = [self.rows[text].movedim(0, 1).reshape(-1) for text in order.tolist() if text in self.rows]
+        return {
+            "kept_text_counts": counts + 1,
+            "kept_lengths": lengths,
+            "kept_ids": texts.ids[ragged.positions(ragged.starts(texts.lengths)[order], lengths)].long(),
+            "kept_embeddings": torch.cat(rows) if rows else torch.empty(0),
+        }
+
+
+def check_room(n_bytes: int, max_bytes: int) -> None:
+    """Refuse to keep more than was allowed.
+
+    Raises:
+        ValueError: the message says how to go on.
+    """
+    if n_bytes > max_bytes:
+        raise ValueError(
+            f"keep_embeddings would hold {n_bytes} bytes of embeddings, and its limit is {max_bytes}. Score fewer "
+            f"texts with it, raise kept_embeddings_bytes, or reset() more often."
+        )
+
+
+def segment_embeddings(columns: Mapping[str, Sequence[Tensor]], index: int, layers: int) -> SegmentEmbeddings:
+    """Return the embeddings of one segment.
+
+    Args:
+        columns: the columns `EMBEDDING_COLUMNS`, each in one or several parts.
+        index: number of the segment, in the order it was kept.
+        layers: how many layers were kept.
+
+    Raises:
+        IndexError: there are fewer segments.
+    """
+    counts, lengths, ids, rows = (torch.cat(list(columns[name])) if columns[name] else torch.empty(0, dtype=dtype)
+                                  for name, dtype in EMBEDDING_COLUMNS.items())  # fmt: skip
+    if not 0 <= index < len(counts):
+        raise IndexError(f"There is no segment {index}; embeddings of {len(counts)} segments are kept.")
+    width = rows.numel() // max(int(lengths.sum()), 1)
+    first = int(ragged.starts(counts)[index])
+    starts = ragged.starts(lengths)
+    texts = []
+    for text in range(first, first + int(counts[index])):
+        begin, n = int(starts[text]), int(lengths[text])
+        tokens = rows[begin * width : (begin + n) * width].view(n, layers, -1).movedim(1, 0)
+        texts.append(TextEmbeddings(ids[begin : begin + n], tokens))
+    return SegmentEmbeddings(texts[0], tuple(texts[1:]))

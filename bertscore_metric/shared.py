@@ -1,0 +1,170 @@
+"""A scorer that copies of a metric share, that pickles without its encoder, and whose encoder can be let go."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import weakref
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.encoder import release_encoders
+from bertscore_metric.scorer import BERTScorer
+from bertscore_metric.store import EmbeddingStore
+from bertscore_metric.tokens import TokenBatch
+
+
+class SharedScorer:
+    """A `BERTScorer` with a store of reference embeddings, loaded when it is needed.
+
+    `copy.deepcopy` returns the object itself. Pickling a scorer whose model has a name leaves model and tokenizer out,
+    and they are loaded again on first use; one around objects (`model=`, `encoder=`) takes them along.
+
+    Args:
+        config: every setting that changes a number.
+        store_bytes: budget of the store; 0 for none.
+        device: where the encoder runs.
+        run_settings: `model`, `tokenizer`, `encoder`, `batch_size` and `verbose` of `BERTScorer`.
+
+    Raises:
+        TypeError, ValueError, OSError: as for `BERTScorer`.
+    """
+
+    def __init__(
+        self, config: ScoreConfig, *, store_bytes: int, device: str | int | torch.device | None, **run_settings: Any
+    ) -> None:
+        self.config = config
+        self.store = EmbeddingStore(store_bytes)
+        self.device = device
+        self._run_settings = run_settings
+        self._named = run_settings.get("model") is None and run_settings.get("encoder") is None
+        self._scorer: BERTScorer | None = self._load()
+        self.signature = self._scorer.signature
+        self.latest = LatestResult()
+        self._by_device: weakref.WeakValueDictionary[str, SharedScorer] = weakref.WeakValueDictionary()
+        if not self._named:  # the scorer has what it needs of them
+            self._run_settings = {}
+
+    @property
+    def scorer(self) -> BERTScorer:
+        """The scorer with its encoder, loaded again where that is necessary.
+
+        Raises:
+            ValueError: what was loaded again is not what it was, so that its scores do not belong with the others.
+        """
+        if self._scorer is None or isinstance(self._scorer.model.encoder, ReleasedEncoder):
+            scorer = self._load()
+            if not scorer.signature.comparable_to(self.signature):
+                raise ValueError(
+                    f"The model was loaded again and has changed since:\n  {self.signature}\n  {scorer.signature}\n"
+                    f"Its scores would not belong with the earlier ones."
+                )
+            self._scorer = scorer
+        return self._scorer
+
+    @property
+    def reporter(self) -> BERTScorer:
+        """The scorer for the compute half, which needs no encoder and so brings back none that was released."""
+        return self.scorer if self._scorer is None else self._scorer
+
+    def on(self, device: torch.device) -> SharedScorer:
+        """Return a scorer whose encoder runs on another device; this one, and whoever shares it, stays as it is.
+
+        Whoever shares this one and moves to the same device shares that one too.
+        """
+        known = self._by_device.get(str(device))
+        if known is not None:
+            return known
+        other = copy.copy(self)
+        other.device = device
+        other.store = EmbeddingStore(self.store.max_bytes)
+        other.latest = LatestResult()
+        other._scorer = None if self._named or self._scorer is None else self._scorer.on(device)
+        self._by_device[str(device)] = other
+        return other
+
+    def release(self) -> None:
+        """Let go of the encoder, where it can be loaded again by its name, and of all stored embeddings."""
+        self.store.clear()
+        self.latest = LatestResult()
+        if self._named and self._scorer is not None:
+            lite = copy.copy(self._scorer)
+            lite.model = dataclasses.replace(lite.model, encoder=ReleasedEncoder(lite.model.encoder.fingerprint))
+            self._scorer = lite
+        release_encoders()
+
+    def _load(self) -> BERTScorer:
+        return BERTScorer.from_config(self.config, device=self.device, **self._run_settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharedScorer:
+        """Return the same object."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle settings, and the objects that only the user has.
+
+        Raises:
+            TypeError: such an object cannot be pickled.
+        """
+        state = {**self.__dict__, "store": self.store.max_bytes, "latest": None, "_by_device": None}
+        if self._named:
+            state["_scorer"] = None
+        try:
+            return _restore, (pickle.dumps(state),)
+        except Exception as error:
+            raise TypeError(
+                f"The metric cannot be pickled, because an object it was given cannot: {error} Name a model "
+                f"(model_name_or_path=), which is loaded again after unpickling, or make the object picklable."
+            ) from error
+
+
+class LatestResult:
+    """What one user of a scorer computed last, for others of its users that ask for the same.
+
+    The members of a metric collection get the same batch one after the other, and each would embed it; a user never
+    gets its own result back, so that a metric on its own works as if this did not exist.
+    """
+
+    def __init__(self) -> None:
+        self._key: Hashable = None
+        self._users: set[int] = set()
+        self._value: dict[str, Tensor] | None = None
+
+    def get(self, key: Hashable, user: int) -> dict[str, Tensor] | None:
+        """Return the result for `key`, unless this user had it already."""
+        if key != self._key or user in self._users:
+            return None
+        self._users.add(user)
+        return self._value
+
+    def set(self, key: Hashable, user: int, value: dict[str, Tensor]) -> None:
+        """Remember a result."""
+        self._key, self._users, self._value = key, {user}, value
+
+
+class ReleasedEncoder:
+    """Stands where an encoder was that has been released."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+
+    def embed(self, tokens: TokenBatch) -> Tensor:
+        """Refuse.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("This encoder has been released.")
+
+
+def _restore(data: bytes) -> SharedScorer:
+    state = pickle.loads(data)
+    shared = SharedScorer.__new__(SharedScorer)
+    shared.__dict__.update(state, store=EmbeddingStore(state["store"]), latest=LatestResult())
+    shared._by_device = weakref.WeakValueDictionary()
+    return shared
