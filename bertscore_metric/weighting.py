@@ -115,8 +115,6 @@ class IdfTable(Mapping[int, float]):
         return len(self._weights)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Mapping) and not isinstance(other, IdfTable):
-            return self.default is None and self._weights == dict(other)
         return isinstance(other, IdfTable) and (self._weights, self.default) == (other._weights, other.default)
 
     __hash__ = None  # type: ignore[assignment]  # a mapping that compares by content

@@ -159,8 +159,8 @@ def test_idf_that_is_none(idf: Any, error: type[Exception], message: str) -> Non
 
 
 def test_idf_mapping() -> None:
-    """A mapping from token id to weight is kept as it is."""
-    assert make("idf", {7: 0.5}) == {7: 0.5}
+    """A mapping from token id to weight becomes a table of its own, and a table stays one."""
+    assert make("idf", {7: 0.5}) == IdfTable({7: 0.5})
     assert make("idf", IdfTable({7: 0.5}, default=2.0)) == IdfTable({7: 0.5}, default=2.0)
 
 
