@@ -9,6 +9,7 @@ Names are loaded on first use, so that importing the package costs nothing.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ __all__ = [
     "release_encoders",
     "score",
 ]
+if find_spec("torchmetrics") is None:  # so that `import *` and help() work without the extra; asking for it says which
+    __all__.remove("BERTScore")
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ EMBEDDING_COLUMNS: Mapping[str, torch.dtype] = {
     "kept_text_counts": torch.int64,
     "kept_lengths": torch.int64,
     "kept_ids": torch.int64,
-    "kept_embeddings": torch.float32,
+    "kept_vectors": torch.float32,
 }
 
 
@@ -74,7 +74,7 @@ class EmbeddingCollector:
             "kept_text_counts": counts + 1,
             "kept_lengths": lengths,
             "kept_ids": texts.ids[ragged.positions(ragged.starts(texts.lengths)[order], lengths)].long(),
-            "kept_embeddings": torch.cat(rows) if rows else torch.empty(0),
+            "kept_vectors": torch.cat(rows) if rows else torch.empty(0),
         }
 
 

@@ -71,8 +71,10 @@ def unit(embeddings: Tensor) -> Tensor:
     """
     vectors = embeddings.to(torch.float32)
     norms = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    if not bool(((norms > 1e-15) & (norms < 1e15)).all()):  # where squares leave the range of float32
-        vectors = vectors / vectors.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    extreme = ~((norms > 1e-15) & (norms < 1e15))  # squares leave the range of float32
+    if bool(extreme.any()):
+        largest = vectors.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+        vectors = torch.where(extreme, vectors / largest, vectors)
         norms = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     if not bool(torch.isfinite(norms).all()):
         raise ValueError(

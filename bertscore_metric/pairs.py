@@ -127,7 +127,11 @@ def _reject(value: Any, where: str) -> NoReturn:
         what = "NaN (float)"
     else:
         what = f"of type {type(value).__name__}"
-    hint = " Decode it first." if isinstance(value, bytes | bytearray) else ' Use "" for a text that is missing.'
+    hint = ' Use "" for a text that is missing.'
+    if isinstance(value, bytes | bytearray):
+        hint = " Decode it first."
+    elif isinstance(value, Iterable):
+        hint = ""
     raise TypeError(f"{where} is {what}; every text must be a str.{hint}")
 
 

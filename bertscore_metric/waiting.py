@@ -43,8 +43,9 @@ def n_segments(texts: Sequence[Tensor]) -> int:
 
 
 def n_bytes(segments: Segments) -> int:
-    """Return about how many bytes the texts have."""
-    return sum(map(len, segments.candidates)) + sum(map(len, segments.references))
+    """Return how many bytes the texts have in UTF-8, which is a rough measure of their tokens in any script."""
+    texts = (*segments.candidates, *segments.references)
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
 
 
 def concatenate(parts: Sequence[Segments]) -> Segments:

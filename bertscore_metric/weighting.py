@@ -19,6 +19,8 @@ from torch import Tensor
 
 from bertscore_metric import ragged
 
+_MOST_IDS = 2**24  # no vocabulary is nearly as large
+
 
 @dataclass(frozen=True)
 class DocumentFrequencies:
@@ -220,7 +222,7 @@ def _token_id(token: Any) -> int:
         raise TypeError(
             f"idf must map token ids (int) to weights, got the key {token!r} of type {type(token).__name__}."
         )
-    if token < 0:
+    if not 0 <= token < _MOST_IDS:
         raise ValueError(f"idf must map token ids to weights; {token} is no token id.")
     return int(token)
 

@@ -3,7 +3,7 @@
 from itertools import accumulate
 
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bertscore_metric import ragged
@@ -88,11 +88,12 @@ def test_sums(parts: list[list[int]], dtype: torch.dtype) -> None:
     assert torch.equal(flat, before)
 
 
-@given(st.integers(1, 3), st.integers(1, 3), lengths_lists)
+@given(st.integers(1, 3), st.integers(1, 3), lengths_lists, st.sampled_from([torch.int64, torch.float32]))
+@example(2, 1, [2, 0, 3], torch.float32)
 @settings(deadline=None, max_examples=30)
-def test_sums_of_rows(layers: int, rows: int, lengths: list[int]) -> None:
+def test_sums_of_rows(layers: int, rows: int, lengths: list[int], dtype: torch.dtype) -> None:
     """Axes in front of the entries stay as they are, and each row is summed alone."""
-    values = torch.arange(layers * rows * sum(lengths)).reshape(layers, rows, sum(lengths))
+    values = torch.arange(layers * rows * sum(lengths), dtype=dtype).reshape(layers, rows, sum(lengths))
     result = ragged.sums(values, whole(lengths))
     assert result.shape == (layers, rows, len(lengths))
     for layer in range(layers):

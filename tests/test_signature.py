@@ -21,8 +21,10 @@ from transformers import AutoModel, AutoTokenizer
 from bertscore_metric import BERTScorer, BERTScoreResult, BERTScoreWarning, IdfTable, ScoreConfig, Signature
 from bertscore_metric.signature import NUMBER_NEUTRAL_VERSIONS
 
-KEYS = ["model", "layer", "idf", "rescale", "dtype", "maxlen", "long", "special", "empty", "weights", "tokens", "transformers",
-        "bertscore_metric"]  # fmt: skip
+KEYS = [
+    *("model", "layer", "idf", "rescale", "dtype", "maxlen", "long", "special", "empty", "weights", "tokens"),
+    *("transformers", "bertscore_metric"),
+]
 MULTILINGUAL = "bert-base-multilingual-cased"  # a name under which the table has baselines of several languages
 
 # Texts on which every setting shows: several words, one of them empty, one longer than a limit of 8.

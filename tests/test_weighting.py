@@ -66,6 +66,18 @@ def test_document_frequencies(texts: list[list[int]]) -> None:
     assert counts.df.dtype == torch.int64
 
 
+many_ids = st.sampled_from([0, 1, 7, 2**16 - 1, 2**16, 2**16 + 7, 2 * 2**16, 2 * 2**16 + 1, 250_001])
+
+
+@given(st.lists(st.lists(many_ids, max_size=6), max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_document_frequencies_of_large_vocabularies(texts: list[list[int]]) -> None:
+    """Ids above 16 bits, of multilingual vocabularies, are counted like small ones."""
+    df = Counter(token for text in texts for token in set(text))
+    found = count(texts).df
+    assert {token: int(found[token]) for token in torch.nonzero(found).squeeze(1).tolist()} == dict(df)
+
+
 @given(texts_of_ids, st.lists(st.integers(0, 8), max_size=4))
 @settings(deadline=None, max_examples=60)
 def test_counts_add_up(texts: list[list[int]], cuts: list[int]) -> None:
@@ -336,6 +348,15 @@ def test_idf_weights(ids: list[int], zero: set[int], mapping: dict[int, float]) 
     expected = doubles([0.0 if token in zero else mapping.get(token, 2.0) for token in ids])
     found = idf_weights(torch.tensor(ids, dtype=torch.int64), IdfTable(mapping, default=2.0), zero)
     torch.testing.assert_close(found, expected, **EXACT)
+
+
+def test_idf_weights_without_default() -> None:
+    """A table without default weighs the ids that it lists, also with gaps between them, and refuses all others."""
+    table = IdfTable({2: 0.5, 7: 1.5})
+    assert idf_weights(torch.tensor([7, 2, 7]), table, {2}).tolist() == [1.5, 0.0, 1.5]
+    for token in (0, 3, 9):
+        with pytest.raises(ValueError, match=rf"^The idf table has no weight for token id {token} and no default"):
+            idf_weights(torch.tensor([7, token]), table, {token})
 
 
 few_weights = st.lists(st.tuples(st.sampled_from([0.0, 0.0, 0.7, 2.0]), st.sampled_from([0.0, 1.0])), max_size=4)

@@ -23,6 +23,7 @@ from bertscore_metric.columns import (
     SCORE_COLUMNS,
     columns_to_matches,
     columns_to_scores,
+    joined,
     matches_to_columns,
     scores_to_columns,
 )
@@ -295,8 +296,8 @@ class BERTScore(RaggedMetric):
         if not self.keep_embeddings:
             raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
         columns = self._columns() if self._gathered is None else self._gathered
-        ids = torch.cat(columns["sample_ids"]) if columns["sample_ids"] else None
-        if ids is not None:
+        ids = joined(columns["sample_ids"], torch.int64)
+        if len(ids):
             order = sample_order(ids)[0]
             index = int(order[index]) if 0 <= index < len(order) else len(ids)
         return segment_embeddings(columns, index, self._shared.reporter.layers)
@@ -310,7 +311,7 @@ class BERTScore(RaggedMetric):
         gather = self.dist_sync_fn or gather_all_tensors
         if self._ranks() == 1:
             return
-        sizes = torch.tensor([self.column("kept_embeddings").nbytes], device=self.device)
+        sizes = torch.tensor([self.column("kept_vectors").nbytes], device=self.device)
         check_room(int(sum(gather(sizes, group=self.process_group))), self.kept_embeddings_bytes)
         self._gathered = {
             name: [part.cpu() for part in gather(self.column(name).to(self.device), group=self.process_group)]
@@ -356,7 +357,7 @@ class BERTScore(RaggedMetric):
         scorer, store = self._shared.scorer, self._shared.store
         collector = None
         if self.keep_embeddings:
-            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=self.column("kept_embeddings").nbytes)
+            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=self.column("kept_vectors").nbytes)
         tokenized = scorer.tokenize_segments(segments)
         part = scorer.match(tokenized, store=store if store.max_bytes else None, collector=collector)
         rows = matches_to_columns(part) if isinstance(part, TokenMatches) else scores_to_columns(part)
@@ -382,7 +383,7 @@ class BERTScore(RaggedMetric):
             )
         check_sample_ids(sum(part.numel() for part in columns["sample_ids"]), self._n_rows(columns))
         if self.keep_embeddings:
-            check_room(sum(part.nbytes for part in columns["kept_embeddings"]), self.kept_embeddings_bytes)
+            check_room(sum(part.nbytes for part in columns["kept_vectors"]), self.kept_embeddings_bytes)
 
     def _forget_results(self) -> None:
         super()._forget_results()

@@ -1,0 +1,301 @@
+"""BERTScore as an `evaluate.Metric`, in place of the Hub's `bertscore`.
+
+metric = evaluate.load("hub_card/bertscore.py", model_type="offline")
+metric.compute(predictions=predictions, references=references)   # {"precision": [...], ..., "hashcode": "..."}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import warnings
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.model import BERTScoreWarning
+from bertscore_metric.pairs import parse_segments
+from bertscore_metric.shared import SharedScorer
+
+try:
+    import datasets
+    import evaluate
+except ImportError as error:
+    raise ImportError(
+        f"The evaluate module needs evaluate and datasets, which are not installed ({error}): "
+        f"pip install 'bertscore_metric[evaluate]'"
+    ) from error
+
+if TYPE_CHECKING:
+    _Metric = Any
+else:
+    _Metric = evaluate.Metric  # evaluate has no types
+
+DESCRIPTION = """\
+BERTScore compares generated texts with reference texts: both are embedded token by token with a pretrained encoder, every
+token is matched to its most similar token on the other side (cosine), and the matches are averaged to precision, recall and
+F1, optionally weighted by inverse document frequency. Embeddings are contextual, so paraphrases count.
+"""
+
+INPUTS = """
+Computes BERTScore of texts against one or several references each.
+
+Args:
+    predictions (list of str): generated texts.
+    references (list of str, or list of list of str): trusted texts, one or a group of them for each prediction.
+    model_type (str): a hub name, a folder, or "offline" for the model of the extra [offline]; also model_name_or_path.
+    lang (str): language code; chooses the model where none is named, and the baseline.
+    num_layers (int): layer to use; by default the one that is known to be best for the model.
+    all_layers (bool): score every layer; the results are then one list for each layer.
+    idf (bool, list of str or mapping): weight tokens by their idf in the references of this call, in these texts, or by
+        this mapping from token id to weight.
+    rescale_with_baseline (bool), baseline_path (str): report (x - b) / (1 - b), with the table's baseline or a file's.
+    batch_size (int), device (str), verbose (bool): change no score.
+    nthreads, use_fast_tokenizer: no effect; the Hub's bertscore has them.
+    max_length, long_text, dtype, match_special_tokens, empty, revision, trust_remote_code, use_safetensors: as in
+        bertscore_metric.ScoreConfig.
+
+    All settings may also be given to evaluate.load(...), where they hold until compute names another value.
+
+Returns:
+    precision, recall, f1 (list of float): one number for each prediction.
+    hashcode (str): every setting that changes a score, to be reported with the scores.
+
+Examples:
+    >>> bertscore = BERTScore(model_type="offline", num_layers=5, keep_in_memory=True)
+    >>> results = bertscore.compute(predictions=["hello there"], references=[["hi there", "hello"]])
+    >>> [round(value, 3) for value in results["f1"]]
+    [0.876]
+"""
+
+CITATION = """\
+@inproceedings{zhang2020bertscore,
+  title={BERTScore: Evaluating Text Generation with BERT},
+  author={Tianyi Zhang and Varsha Kishore and Felix Wu and Kilian Q. Weinberger and Yoav Artzi},
+  booktitle={International Conference on Learning Representations},
+  year={2020},
+  url={https://openreview.net/forum?id=SkeHuCVFDr}
+}
+"""
+
+SETTINGS = tuple(field.name for field in dataclasses.fields(ScoreConfig))
+RUN_SETTINGS = ("batch_size", "device", "verbose")
+OBJECTS = (
+    "model",
+    "tokenizer",
+    "encoder",
+)  # only for the constructor: other metrics have a `tokenizer` of another kind
+WITHOUT_EFFECT = ("nthreads", "use_fast_tokenizer")
+# Arguments of other metrics that look like ours; `combine` passes everything to everyone.
+FOREIGN = ("device_id", "max_len", "max_text_length", "mode", "model_id")
+_TEXTS = datasets.Value("string")
+FLAT = datasets.Features({"predictions": _TEXTS, "references": _TEXTS})
+GROUPED = datasets.Features({"predictions": _TEXTS, "references": datasets.Sequence(_TEXTS)})
+
+
+class BERTScore(_Metric):  # type: ignore[misc]
+    """The Hub's `bertscore` on this package's core: the same arguments and results.
+
+    Texts are kept as evaluate keeps them, in a file or in memory, until `compute` scores and forgets them. What it counts
+    (idf) it counts in those texts alone, and the encoder is shared by the process.
+
+    Args:
+        config_name, keep_in_memory, cache_dir, num_process, process_id, seed, experiment_id, hash,
+            max_concurrent_cache_files, timeout: as in `evaluate.Metric`.
+        settings: those of `compute`, see `inputs_description`; and `model`, `tokenizer`, `encoder` as in `BERTScorer`.
+
+    Raises:
+        TypeError, ValueError: a setting has a wrong value, or its name is nearly one of ours. A name that is not is left
+            to other metrics, with a warning.
+
+    Example:
+        >>> metric = BERTScore(model_type="offline", num_layers=5, keep_in_memory=True)
+        >>> metric.add_batch(predictions=["hello there"], references=["hello"])
+        >>> metric.add(prediction="a cat sat", reference=["the dog", "a cat sat down"])
+        >>> [round(value, 3) for value in metric.compute()["f1"]]
+        [0.876, 0.888]
+    """
+
+    def __init__(
+        self,
+        config_name: str | None = None,
+        keep_in_memory: bool = False,
+        cache_dir: str | None = None,
+        num_process: int = 1,
+        process_id: int = 0,
+        seed: int | None = None,
+        experiment_id: str | None = None,
+        hash: str | None = None,
+        max_concurrent_cache_files: int = 10000,
+        timeout: int | float = 100,
+        **settings: Any,
+    ) -> None:
+        self._warned: set[str] = set()
+        self._objects = {name: settings.pop(name) for name in OBJECTS if settings.get(name) is not None}
+        self._given = self._own(settings)
+        self._config({})
+        self._scorer: SharedScorer | None = None
+        self._loaded: tuple[ScoreConfig, dict[str, Any]] | None = None
+        super().__init__(
+            config_name=config_name,
+            keep_in_memory=keep_in_memory,
+            cache_dir=cache_dir,
+            num_process=num_process,
+            process_id=process_id,
+            seed=seed,
+            experiment_id=experiment_id,
+            hash=hash,
+            max_concurrent_cache_files=max_concurrent_cache_files,
+            timeout=timeout,
+        )
+        self._experiments = (self.experiment_id, f"{self.experiment_id}-next")
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
+        """Add one text and its reference, or its references.
+
+        Raises:
+            TypeError, ValueError: wrong texts; what was added before stays as it is.
+        """
+        segments = parse_segments([prediction], [reference], names=("prediction", "reference"))
+        super().add(prediction=segments.candidates[0], reference=segments.references, **kwargs)
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
+        """Add texts and their references: lists, columns of a dataset, arrays; references flat or grouped.
+
+        Raises:
+            TypeError, ValueError: wrong texts, named by their row; what was added before stays as it is.
+        """
+        super().add_batch(**_grouped(predictions, references), **kwargs)
+
+    def compute(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> dict[str, Any] | None:
+        """Score what was added and what is passed, and forget it; `None` where `process_id` is not 0.
+
+        Raises:
+            TypeError, ValueError, OSError: wrong settings or texts, or the model cannot be loaded; what was added before
+                stays as it is.
+        """
+        config, run = self._config(self._own(kwargs))
+        texts = {}
+        if predictions is not None or references is not None:
+            texts = _grouped(predictions, references)
+        elif self.writer is None and self.num_process == 1:
+            raise ValueError("Nothing to score: pass predictions= and references=, or call add or add_batch before.")
+        if self.num_process == 1:
+            self._load(config, run)
+        try:
+            if self.writer is None and not texts:
+                self._init_writer()  # the other processes wait for this one, also where it has no texts
+            if self.process_id == 0:
+                self._load(config, run)
+            return super().compute(**texts)  # type: ignore[no-any-return]
+        finally:
+            self._let_go()
+
+    def _info(self) -> Any:
+        return evaluate.MetricInfo(
+            description=DESCRIPTION,
+            citation=CITATION,
+            inputs_description=INPUTS,
+            features=[FLAT, GROUPED],
+            homepage="https://github.com/Tiiiger/bert_score",
+            codebase_urls=["https://github.com/Tiiiger/bert_score"],
+            reference_urls=["https://openreview.net/forum?id=SkeHuCVFDr", "https://github.com/Tiiiger/bert_score"],
+        )
+
+    def _compute(self, *, predictions: Any, references: Any) -> dict[str, Any]:
+        assert self._scorer is not None
+        result = self._scorer.scorer.score(predictions, references)
+        return {
+            "precision": result.precision.tolist(),
+            "recall": result.recall.tolist(),
+            "f1": result.f1.tolist(),
+            "hashcode": str(result.signature),
+        }
+
+    def _own(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return those settings that are ours, under our names; `None` stands for not given, as in the Hub's.
+
+        Raises:
+            TypeError: an object that only the constructor takes.
+            ValueError: a name that is nearly one of ours.
+        """
+        own: dict[str, Any] = {}
+        for name, value in settings.items():
+            if name in ("model", "encoder"):
+                raise TypeError(f"{name}= is an argument of the constructor, not of compute.")
+            if name in WITHOUT_EFFECT:
+                continue
+            if name not in (*SETTINGS, *RUN_SETTINGS, "model_type"):
+                self._foreign(name)
+            elif value is not None:
+                core_name = "model_name_or_path" if name == "model_type" else name
+                if own.get(core_name, value) != value:
+                    raise ValueError("model_type and model_name_or_path are two names for one setting; give one.")
+                own[core_name] = value
+        return own
+
+    def _foreign(self, name: str) -> None:
+        """Leave a setting to other metrics, with a warning, unless its name is nearly one of ours.
+
+        Raises:
+            ValueError: it is.
+        """
+        known = [*SETTINGS, *RUN_SETTINGS, *WITHOUT_EFFECT, "model_type"]
+        near = [] if name in FOREIGN else difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8)
+        if near:
+            raise ValueError(f"Unknown setting {name!r}; did you mean {near[0]!r}? Known: {', '.join(known)}.")
+        if name not in self._warned:
+            self._warned.add(name)
+            warnings.warn(
+                f"bertscore has no setting {name!r} and leaves it to the other metrics.", BERTScoreWarning, stacklevel=4
+            )
+
+    def _config(self, changes: dict[str, Any]) -> tuple[ScoreConfig, dict[str, Any]]:
+        """Return what holds for a call: the constructor's settings, changed by the call's."""
+        settings = {**self._given, **changes}
+        if settings.get("all_layers"):  # as in bert_score, where these two may stand beside each other
+            settings.pop("num_layers", None)
+        if not settings.get("rescale_with_baseline"):
+            settings.pop("baseline_path", None)
+        run = {name: settings.pop(name) for name in RUN_SETTINGS if name in settings}
+        return ScoreConfig.from_mapping(settings), {"device": None, **run}
+
+    def _load(self, config: ScoreConfig, run: dict[str, Any]) -> None:
+        if self._scorer is None or self._loaded != (config, run):
+            self._scorer = SharedScorer(config, store_bytes=0, **run, **self._objects)
+            self._loaded = (config, run)
+
+    def _infer_feature_from_batch(self, batch: Any) -> Any:
+        return GROUPED  # so that flat and grouped batches may follow each other, and empty ones too
+
+    def _infer_feature_from_example(self, example: Any) -> Any:
+        return GROUPED
+
+    def _init_writer(self, timeout: int = 1) -> None:
+        self.selected_feature_format = GROUPED
+        super()._init_writer(timeout)
+
+    def _let_go(self) -> None:
+        """Drop files and locks that a call which failed has left; after one that did not, there are none."""
+        for lock, path in reversed(list(zip(self.filelocks or [], self.file_paths or [], strict=True))):
+            if lock.is_locked:
+                self.data = None
+                Path(path).unlink(missing_ok=True)
+                lock.release()
+        if self.filelock is not None:
+            self.filelock.release()
+        self.data = self.filelocks = self.file_paths = self.filelock = None
+        self.writer = self.buf_writer = self.cache_file_name = self.selected_feature_format = None
+        if self.num_process > 1:
+            # Two names in turn: a process that is ahead must not find the locks of the round that others still finish.
+            self._experiments = self._experiments[::-1]
+            self._module_info.experiment_id = self._experiments[0]
+
+
+def _grouped(predictions: Any, references: Any) -> dict[str, list[Any]]:
+    """Return checked texts as evaluate's arguments, every prediction with a group of references."""
+    segments = parse_segments(predictions, references, names=("predictions", "references"))
+    texts = iter(segments.references)
+    groups = [list(islice(texts, count)) for count in segments.reference_counts]
+    return {"predictions": segments.candidates, "references": groups}
