@@ -178,7 +178,7 @@ def _optional_text(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str | os.PathLike):
-        hint = " In YAML, words like no and on need quotes." if isinstance(value, bool) else ""
+        hint = " In YAML, words such as no need quotes." if isinstance(value, bool) else ""
         raise TypeError(f"{name} must be a str, got {type(value).__name__}.{hint}")
     text = os.fspath(value)
     if not isinstance(text, str) or not text.strip():

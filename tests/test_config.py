@@ -61,8 +61,10 @@ def test_text_fields(name: str) -> None:
     assert make(name, Path("some/name")) == str(Path("some/name"))
     assert make(name, None) is None
     for value in (3, True, ["en"], b"en"):
-        with pytest.raises(TypeError, match=f"^{name} must be a str, got {type(value).__name__}\\.$"):
+        with pytest.raises(TypeError, match=f"^{name} must be a str, got {type(value).__name__}\\."):
             make(name, value)
+    with pytest.raises(TypeError, match=r"got bool\. In YAML, words such as no need quotes\.$"):
+        make(name, False)
     for value in ("", "  ", "\n"):
         with pytest.raises(ValueError, match=f"^{name} is empty; leave it out or name one\\.$"):
             make(name, value)
