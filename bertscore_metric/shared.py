@@ -6,17 +6,31 @@ import copy
 import dataclasses
 import pickle
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from bertscore_metric.columns import (
+    MATCH_COLUMNS,
+    SCORE_COLUMNS,
+    columns_to_matches,
+    columns_to_scores,
+    matches_to_columns,
+    scores_to_columns,
+)
 from bertscore_metric.config import ScoreConfig
+from bertscore_metric.embeddings import EmbeddingCollector
 from bertscore_metric.encoder import release_encoders
+from bertscore_metric.matching import TokenMatches
+from bertscore_metric.pairs import Segments
+from bertscore_metric.report import BERTScoreResult
+from bertscore_metric.samples import SCORE_TOLERANCE, matches_in_sample_order, scores_in_sample_order
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TokenBatch
+from bertscore_metric.waiting import WAITING_BYTES, n_bytes
 
 
 class SharedScorer:
@@ -71,6 +85,65 @@ class SharedScorer:
     def reporter(self) -> BERTScorer:
         """The scorer for the compute half, which needs no encoder and so brings back none that was released."""
         return self.scorer if self._scorer is None else self._scorer
+
+    @property
+    def columns(self) -> Mapping[str, torch.dtype]:
+        """Name and dtype of the columns in which its results are kept until they are reported."""
+        return MATCH_COLUMNS if self.config.idf is True else SCORE_COLUMNS
+
+    def rows(self, segments: Segments, user: int, *, collector: EmbeddingCollector | None = None) -> dict[str, Tensor]:
+        """Embed and match segments, unless another user of this scorer has just done so.
+
+        Args:
+            segments: checked texts.
+            user: whoever asks, by `id`.
+            collector: is given the embeddings of every text; its columns are then among the result.
+
+        Returns:
+            The columns `columns`.
+        """
+        key = (tuple(segments.candidates), tuple(segments.references), tuple(segments.reference_counts))
+        small = n_bytes(segments) <= 2 * WAITING_BYTES and collector is None
+        known = self.latest.get(key, user) if small else None
+        if known is not None:
+            return known
+        scorer = self.scorer
+        tokenized = scorer.tokenize_segments(segments)
+        part = scorer.match(tokenized, store=self.store if self.store.max_bytes else None, collector=collector)
+        rows = matches_to_columns(part) if isinstance(part, TokenMatches) else scores_to_columns(part)
+        if collector is not None:
+            rows.update(collector.columns(tokenized))
+        if small:
+            self.latest.set(key, user, rows)
+        return rows
+
+    def report(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> BERTScoreResult:
+        """Score what `rows` returned, joined.
+
+        Args:
+            columns: the columns `columns`.
+            sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
+
+        Raises:
+            ValueError: two segments have the same number and different scores.
+        """
+        scorer = self.reporter
+        tolerance = SCORE_TOLERANCE[self.config.dtype]
+        if self.config.idf is True:
+            matches = columns_to_matches(columns, scorer.layers)
+            if len(sample_ids):
+                matches = matches_in_sample_order(matches, sample_ids, tolerance)
+            return scorer.report([matches])
+        scores = columns_to_scores(columns, scorer.layers)
+        if len(sample_ids):
+            scores = scores_in_sample_order(scores, sample_ids, tolerance)
+        return scorer.report([scores])
+
+    def n_segments(self, columns: Mapping[str, Sequence[Tensor]]) -> int:
+        """Return how many segments there are in columns that come in parts."""
+        if self.config.idf is True:
+            return sum(part.numel() for part in columns["reference_counts"])
+        return sum(part.numel() for part in columns["best_references"]) // self.reporter.layers
 
     def on(self, device: torch.device) -> SharedScorer:
         """Return a scorer whose encoder runs on another device; this one, and whoever shares it, stays as it is.

@@ -11,7 +11,7 @@ import difflib
 import warnings
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.model import BERTScoreWarning
@@ -19,23 +19,18 @@ from bertscore_metric.pairs import parse_segments
 from bertscore_metric.shared import SharedScorer
 
 try:
-    import datasets
-    import evaluate
+    import datasets  # type: ignore[import-untyped]
+    import evaluate  # type: ignore[import-untyped]
 except ImportError as error:
     raise ImportError(
         f"The evaluate module needs evaluate and datasets, which are not installed ({error}): "
         f"pip install 'bertscore_metric[evaluate]'"
     ) from error
 
-if TYPE_CHECKING:
-    _Metric = Any
-else:
-    _Metric = evaluate.Metric  # evaluate has no types
-
 DESCRIPTION = """\
-BERTScore compares generated texts with reference texts: both are embedded token by token with a pretrained encoder, every
-token is matched to its most similar token on the other side (cosine), and the matches are averaged to precision, recall and
-F1, optionally weighted by inverse document frequency. Embeddings are contextual, so paraphrases count.
+BERTScore compares generated texts with reference texts: both are embedded token by token with a pretrained encoder,
+every token is matched to its most similar token on the other side (cosine), and the matches are averaged to precision,
+recall and F1, optionally weighted by inverse document frequency. Embeddings are contextual, so paraphrases count.
 """
 
 INPUTS = """
@@ -94,11 +89,11 @@ FLAT = datasets.Features({"predictions": _TEXTS, "references": _TEXTS})
 GROUPED = datasets.Features({"predictions": _TEXTS, "references": datasets.Sequence(_TEXTS)})
 
 
-class BERTScore(_Metric):  # type: ignore[misc]
+class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
     """The Hub's `bertscore` on this package's core: the same arguments and results.
 
-    Texts are kept as evaluate keeps them, in a file or in memory, until `compute` scores and forgets them. What it counts
-    (idf) it counts in those texts alone, and the encoder is shared by the process.
+    Texts are kept as evaluate keeps them, in a file or in memory, until `compute` scores and forgets them. idf is
+    counted in those texts alone. The encoder is shared by the process.
 
     Args:
         config_name, keep_in_memory, cache_dir, num_process, process_id, seed, experiment_id, hash,
@@ -106,16 +101,20 @@ class BERTScore(_Metric):  # type: ignore[misc]
         settings: those of `compute`, see `inputs_description`; and `model`, `tokenizer`, `encoder` as in `BERTScorer`.
 
     Raises:
-        TypeError, ValueError: a setting has a wrong value, or its name is nearly one of ours. A name that is not is left
-            to other metrics, with a warning.
+        TypeError, ValueError: a setting has a wrong value, or its name is nearly one of ours. Other names are left to
+            other metrics, with a warning.
 
     Example:
         >>> metric = BERTScore(model_type="offline", num_layers=5, keep_in_memory=True)
         >>> metric.add_batch(predictions=["hello there"], references=["hello"])
         >>> metric.add(prediction="a cat sat", reference=["the dog", "a cat sat down"])
         >>> [round(value, 3) for value in metric.compute()["f1"]]
-        [0.876, 0.888]
+        [0.799, 0.888]
     """
+
+    filelock: Any
+    filelocks: Any
+    file_paths: Any
 
     def __init__(
         self,
@@ -132,7 +131,7 @@ class BERTScore(_Metric):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         self._warned: set[str] = set()
-        self._objects = {name: settings.pop(name) for name in OBJECTS if settings.get(name) is not None}
+        self._objects = {name: settings.pop(name, None) for name in OBJECTS}
         self._given = self._own(settings)
         self._config({})
         self._scorer: SharedScorer | None = None
@@ -157,6 +156,8 @@ class BERTScore(_Metric):  # type: ignore[misc]
         Raises:
             TypeError, ValueError: wrong texts; what was added before stays as it is.
         """
+        prediction = kwargs.pop("predictions", prediction)  # so `combine` calls them here as well
+        reference = kwargs.pop("references", reference)
         segments = parse_segments([prediction], [reference], names=("prediction", "reference"))
         super().add(prediction=segments.candidates[0], reference=segments.references, **kwargs)
 
@@ -172,8 +173,8 @@ class BERTScore(_Metric):  # type: ignore[misc]
         """Score what was added and what is passed, and forget it; `None` where `process_id` is not 0.
 
         Raises:
-            TypeError, ValueError, OSError: wrong settings or texts, or the model cannot be loaded; what was added before
-                stays as it is.
+            TypeError, ValueError, OSError: wrong settings or texts, or the model cannot be loaded; what was added
+                before stays as it is.
         """
         config, run = self._config(self._own(kwargs))
         texts = {}

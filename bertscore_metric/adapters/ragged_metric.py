@@ -3,6 +3,8 @@
 Rows stay in host memory, where the compute half runs, and go to the metric's device only to be gathered over ranks.
 States are lists of one-dimensional tensors, which are never changed in place; the lists are, but only to encode waiting
 rows, so that the members of a compute group, which share the lists, see it.
+
+The class is long because it replaces another, method by method and under its names: one place to read what holds.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ class RaggedMetric(Metric):
     full_state_update = False
     waiting: list[Tensor]
     settings: Tensor
+    updates: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._forward_uncompiled = _uncompiled(self._forward)
         self._column_types: dict[str, torch.dtype] = {}
         self._local: frozenset[str] = frozenset()
+        self._result: Any = None  # what the last `compute` found beside its value; good as long as that is kept
 
     def add_columns(
         self, columns: Mapping[str, torch.dtype], settings: bytes, *, local: Mapping[str, torch.dtype]
@@ -63,6 +67,9 @@ class RaggedMetric(Metric):
                 self._column_types[name] = dtype
             # One byte an entry: torchmetrics compares states to a relative tolerance, which large numbers would pass.
             self.add_state("settings", torch.tensor(list(settings), dtype=torch.uint8), dist_reduce_fx=_same_settings)
+            # Tells a restored metric how often it was updated, and a collection that two metrics have other rows: it
+            # compares lists of rows only as far as the shorter one goes.
+            self.add_state("updates", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
         self._local = frozenset({*local, "waiting"})
 
     def column(self, name: str) -> Tensor:
@@ -104,6 +111,7 @@ class RaggedMetric(Metric):
             self._check_not_synced("update")
             with _arithmetic():
                 update(*args, **kwargs)
+                self.updates = self.updates + 1
             self._forget_results()  # only now: an update that failed changes nothing
             self._update_count += 1
 
@@ -136,10 +144,11 @@ class RaggedMetric(Metric):
         self._check_not_synced("forward")
         self.encode_waiting()  # its rows come before those of the batch
         held = {name: getattr(self, name) for name in self._defaults}
-        count, computed, to_sync = self._update_count, self._computed, self._to_sync
+        count, to_sync = self._update_count, self._to_sync
+        computed, result = self._computed, self._result
         try:
             # The states are put aside, not copied: the cost of a step does not grow with what came before.
-            self._set_states({name: [] for name in self._column_types})
+            self._clear_states()
             self._to_sync = self.dist_sync_on_step
             self.update(*args, **kwargs)
             value = self.compute()
@@ -147,10 +156,11 @@ class RaggedMetric(Metric):
             self._set_states(held)
             with _arithmetic():
                 self._set_states(self._joined(held, batch))
+                self.updates = self.updates + 1
         except BaseException:
             self._set_states(held)
             self._cache, self._is_synced = None, False
-            self._update_count, self._computed = count, computed
+            self._update_count, self._computed, self._result = count, computed, result
             raise
         finally:
             self._to_sync = to_sync
@@ -173,15 +183,16 @@ class RaggedMetric(Metric):
             )
         if not isinstance(incoming_state, dict | Metric):
             raise ValueError(f"merge_state takes a metric or its metric_state, got {type(incoming_state).__name__}.")
-        count = incoming_state._update_count if isinstance(incoming_state, Metric) else 1
         self._reduce_states(incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state)
-        self._update_count += count
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         with _arithmetic():
             rows = self._checked(incoming_state)
             self.encode_waiting()
             self._set_states(self._joined({name: getattr(self, name) for name in self._column_types}, rows))
+            count = int(incoming_state["updates"])
+            self.updates = self.updates + count
+        self._update_count += count
         self._forget_results()
 
     def sync(
@@ -205,13 +216,13 @@ class RaggedMetric(Metric):
             self._cache, self._is_synced = None, False
             raise
         if self._is_synced:
-            self._forget_results()
+            self._computed = None
 
     def unsync(self, should_unsync: bool = True) -> None:
         """Go back to the rows of this rank."""
         super().unsync(should_unsync)
         if should_unsync:
-            self._forget_results()
+            self._computed = None
 
     @contextmanager
     def sync_context(
@@ -236,7 +247,8 @@ class RaggedMetric(Metric):
             _same_settings(
                 torch.stack([rank.cpu() for rank in dist_sync_fn(self.settings.to(self.device), group=group)])
             )
-            gathered = {}
+            updates = dist_sync_fn(self.updates.to(self.device), group=group)
+            gathered: dict[str, Any] = {"updates": torch.stack([rank.cpu() for rank in updates]).sum(0)}
             for name in self._column_types:
                 if name not in self._local:
                     # A rank without rows sends an empty tensor of the right type, where torch aborts over another.
@@ -253,8 +265,7 @@ class RaggedMetric(Metric):
         self._update_count = 0
         self._forward_cache = None
         self._cache, self._is_synced = None, False
-        self._set_states({name: [] for name in self._column_types})  # new lists: others may hold the old ones
-        self.settings = self._defaults["settings"]  # type: ignore[assignment]
+        self._clear_states()
 
     def state_dict(  # type: ignore[override]
         self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
@@ -296,8 +307,8 @@ class RaggedMetric(Metric):
                 # A checkpoint has the rows of all ranks; every rank loads it, so one of them takes them.
                 first = self._rank() == 0
                 self.reset()
-                self._set_states(rows if first else {})
-                self._update_count = int(first and any(rows.values()))
+                self._set_states({**rows, "updates": state["updates"].cpu()} if first else {})
+                self._update_count = int(self.updates)
         torch.nn.Module._load_from_state_dict(
             self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
@@ -306,12 +317,14 @@ class RaggedMetric(Metric):
         """Change nothing: ids are integers, and scores are float32 whatever the model around the metric is."""
         return self
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> torch.nn.Module:
+    def _apply(  # type: ignore[override]  # torchmetrics put `exclude_state` where torch has `recurse`
+        self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "", recurse: bool = True
+    ) -> torch.nn.Module:
         try:
             device = fn(torch.zeros(1, device=self.device)).device
         except NotImplementedError:  # nothing leads back from the meta device
             device = fn(torch.zeros(1, device="cpu")).device
-        torch.nn.Module._apply(self, fn)  # type: ignore[no-untyped-call]
+        torch.nn.Module._apply(self, fn, recurse)  # type: ignore[no-untyped-call]
         if device != self._device:
             self._device = device
             self._moved(device)
@@ -346,6 +359,10 @@ class RaggedMetric(Metric):
     def _plain_state(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _NOT_COPIED}
 
+    def _clear_states(self) -> None:
+        # New lists, not emptied ones: others may hold the old.
+        self._set_states({**self._defaults, **{name: [] for name in self._column_types}})
+
     def _set_states(self, states: Mapping[str, Any]) -> None:
         for name, value in states.items():
             setattr(self, name, value)
@@ -365,7 +382,7 @@ class RaggedMetric(Metric):
 
     def _checked(self, state: Mapping[str, Any]) -> dict[str, list[Tensor]]:
         """Return a state that comes from elsewhere as columns, or refuse it."""
-        missing = [name for name in ("settings", *self._column_types) if name not in state]
+        missing = [name for name in ("settings", "updates", *self._column_types) if name not in state]
         if missing or not torch.equal(state["settings"].cpu(), self.settings):
             what = f"lacks {', '.join(missing)}" if missing else "was made with other settings"
             raise ValueError(f"This state {what}; it does not belong to a metric with the settings {self._describe()}.")

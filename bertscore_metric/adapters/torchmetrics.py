@@ -18,15 +18,8 @@ import torch
 from torch import Tensor
 
 from bertscore_metric import waiting
-from bertscore_metric.columns import (
-    MATCH_COLUMNS,
-    SCORE_COLUMNS,
-    columns_to_matches,
-    columns_to_scores,
-    joined,
-    matches_to_columns,
-    scores_to_columns,
-)
+from bertscore_metric.adapters.torchmetrics_arguments import long_text_rule, one_tokenizer, refuse_arguments
+from bertscore_metric.columns import joined
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.embeddings import (
     EMBEDDING_COLUMNS,
@@ -35,17 +28,9 @@ from bertscore_metric.embeddings import (
     check_room,
     segment_embeddings,
 )
-from bertscore_metric.matching import TokenMatches
 from bertscore_metric.pairs import Segments, parse_segments
 from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.samples import (
-    SCORE_TOLERANCE,
-    check_sample_ids,
-    matches_in_sample_order,
-    parse_sample_ids,
-    sample_order,
-    scores_in_sample_order,
-)
+from bertscore_metric.samples import check_sample_ids, parse_sample_ids, sample_order
 from bertscore_metric.shared import SharedScorer
 from bertscore_metric.signature import Signature
 
@@ -89,7 +74,8 @@ class BERTScore(RaggedMetric):
         keep_embeddings: keep the embeddings of all tokens (`kept_embeddings`). They are large: 1.5 kB a token with 384
             dimensions. Updates are then encoded at once, not gathered.
         kept_embeddings_bytes: most bytes that they may take; an update beyond it is an error.
-        embedding_store_bytes: budget for embeddings of references, so that later epochs embed only the candidates.
+        embedding_store_bytes: budget, in the memory of the encoder's device, for embeddings of references: so later
+            epochs embed only the candidates. 0 for none.
         kwargs: the arguments of `torchmetrics.Metric`.
 
     Raises:
@@ -145,7 +131,7 @@ class BERTScore(RaggedMetric):
         embedding_store_bytes: int = STORE_BYTES,
         **kwargs: Any,
     ) -> None:
-        _refuse(user_forward_fn, baseline_url, num_threads)
+        refuse_arguments(user_forward_fn, baseline_url, num_threads)
         if reduction not in ("mean", "none"):
             raise ValueError(f"reduction must be 'mean' or 'none', got {reduction!r}.")
         if all_layers and reduction != "none":
@@ -164,7 +150,7 @@ class BERTScore(RaggedMetric):
             rescale_with_baseline=rescale_with_baseline,
             baseline_path=baseline_path,
             max_length=max_length,
-            long_text=_long_text(long_text, truncation),
+            long_text=long_text_rule(long_text, truncation),
             dtype=dtype,
             match_special_tokens=match_special_tokens,
             empty=empty,
@@ -183,16 +169,14 @@ class BERTScore(RaggedMetric):
             store_bytes=embedding_store_bytes,
             device=self.device if device is None and encoder is None else device,
             model=model,
-            tokenizer=_tokenizer(user_tokenizer, tokenizer),
+            tokenizer=one_tokenizer(user_tokenizer, tokenizer),
             encoder=encoder,
             batch_size=batch_size,
             verbose=verbose,
         )
-        self._result: BERTScoreResult | None = None
         self._gathered: dict[str, list[Tensor]] | None = None
-        columns = MATCH_COLUMNS if idf is True else SCORE_COLUMNS
         self.add_columns(
-            {**columns, "sample_ids": torch.int64},
+            {**self._shared.columns, "sample_ids": torch.int64},
             hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16],
             local=EMBEDDING_COLUMNS if keep_embeddings else {},
         )
@@ -218,11 +202,11 @@ class BERTScore(RaggedMetric):
 
         In the order of `compute`, which is called where that has not happened; on several ranks all must then do so.
         """
-        if self._result is None:
+        if self._computed is None or self._result is None:
             self._computed = None
             self.compute()
-        assert self._result is not None
-        return self._result.best_reference.to(self.device)
+        best: Tensor = self._result.best_reference
+        return best.to(self.device)
 
     def update(
         self,
@@ -245,8 +229,9 @@ class BERTScore(RaggedMetric):
         ids = None if sample_ids is None else parse_sample_ids(sample_ids, len(segments))
         if not len(segments):
             return
-        n_ids, n_rows = self.column("sample_ids").numel(), self._n_rows(self._columns())
-        check_sample_ids(n_ids + (0 if ids is None else len(ids)), n_rows + len(segments))
+        if ids is not None or self.sample_ids:
+            n_ids, n_rows = self.column("sample_ids").numel(), self._n_rows(self._columns())
+            check_sample_ids(n_ids + (0 if ids is None else len(ids)), n_rows + len(segments))
         scorer = self._shared.scorer
         if scorer.refuses_texts:
             scorer.tokenize_segments(segments)
@@ -269,7 +254,9 @@ class BERTScore(RaggedMetric):
         Raises:
             ValueError: `sample_ids` do not name one sample each, or for some segments only.
         """
-        self._result = result = self._report()
+        self._check_rows(self._columns())
+        columns = {name: self.column(name) for name in self._shared.columns}
+        self._result = result = self._shared.report(columns, self.column("sample_ids"))
         values = {name: self._value(result, name) for name in SCORES}
         return {**values, "hash": str(result.signature)} if self.return_hash else values
 
@@ -329,51 +316,20 @@ class BERTScore(RaggedMetric):
             return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
         return torch.tensor(getattr(result.mean, name), dtype=torch.float32, device=self.device)
 
-    def _report(self) -> BERTScoreResult:
-        self._check_rows(self._columns())
-        scorer = self._shared.reporter
-        tolerance = SCORE_TOLERANCE[self._shared.config.dtype]
-        ids = self.column("sample_ids")
-        part: Any
-        if self._shared.config.idf is True:
-            part = columns_to_matches({name: self.column(name) for name in MATCH_COLUMNS}, scorer.layers)
-            part = matches_in_sample_order(part, ids, tolerance) if len(ids) else part
-        else:
-            part = columns_to_scores({name: self.column(name) for name in SCORE_COLUMNS}, scorer.layers)
-            part = scores_in_sample_order(part, ids, tolerance) if len(ids) else part
-        return scorer.report([part])
-
     def _encode_waiting(self) -> dict[str, Tensor]:
         return self._encode(waiting.from_bytes(self.waiting))
 
     def _encode(self, segments: Segments) -> dict[str, Tensor]:
-        """Embed and match segments, unless another metric that shares the scorer has just done so."""
-        small = waiting.n_bytes(segments) <= 2 * waiting.WAITING_BYTES
-        texts = (tuple(segments.candidates), tuple(segments.references), tuple(segments.reference_counts))
-        key = (texts, self.keep_embeddings)
-        known = self._shared.latest.get(key, id(self)) if small else None
-        if known is not None:
-            return known
-        scorer, store = self._shared.scorer, self._shared.store
         collector = None
         if self.keep_embeddings:
             collector = EmbeddingCollector(self.kept_embeddings_bytes, held=self.column("kept_vectors").nbytes)
-        tokenized = scorer.tokenize_segments(segments)
-        part = scorer.match(tokenized, store=store if store.max_bytes else None, collector=collector)
-        rows = matches_to_columns(part) if isinstance(part, TokenMatches) else scores_to_columns(part)
-        if collector is not None:
-            rows.update(collector.columns(tokenized))
-        if small:
-            self._shared.latest.set(key, id(self), rows)
-        return rows
+        return self._shared.rows(segments, id(self), collector=collector)
 
     def _columns(self) -> dict[str, list[Tensor]]:
         return {name: getattr(self, name) for name in self._column_types}
 
     def _n_rows(self, columns: Columns) -> int:
-        counted = "reference_counts" if "reference_counts" in columns else "best_references"
-        layers = 1 if counted == "reference_counts" else self._shared.reporter.layers
-        return sum(part.numel() for part in columns[counted]) // layers + waiting.n_segments(columns["waiting"])
+        return self._shared.n_segments(columns) + waiting.n_segments(columns["waiting"])
 
     def _check_rows(self, columns: Columns) -> None:
         if not torch.equal(self.settings, self._defaults["settings"]):  # type: ignore[arg-type]
@@ -446,35 +402,3 @@ def bertscore_collection(prefix: str | None = None, **settings: Any) -> MetricCo
         metrics[name] = metric = copy.deepcopy(first)
         metric.score = name
     return MetricCollection(metrics, prefix=prefix, compute_groups=[list(SCORES)])
-
-
-def _tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
-    if user_tokenizer is not None and tokenizer is not None:
-        raise ValueError("user_tokenizer and tokenizer are two names for one argument; give one of them.")
-    given = tokenizer if user_tokenizer is None else user_tokenizer
-    if given is not None and not hasattr(given, "all_special_ids"):
-        raise TypeError(
-            f"The tokenizer must be one of transformers, got {type(given).__name__}. For another kind pass encoder= "
-            f"with a transformers tokenizer that gives its ids."
-        )
-    return given
-
-
-def _long_text(long_text: str | None, truncation: bool | None) -> str:
-    if long_text is not None and truncation is not None:
-        raise ValueError("truncation and long_text say the same; give one of them.")
-    if truncation is not None:
-        return "truncate" if truncation else "error"
-    return "truncate" if long_text is None else long_text
-
-
-def _refuse(user_forward_fn: Any, baseline_url: Any, num_threads: Any) -> None:
-    if user_forward_fn is not None:
-        raise ValueError(
-            "user_forward_fn is not supported: pass encoder=, an object with embed(tokens) -> [text, token, dim] and "
-            "fingerprint, together with tokenizer= (see bertscore_metric.Encoder)."
-        )
-    if baseline_url is not None:
-        raise ValueError("baseline_url is not supported: download the file and pass baseline_path=FILE.")
-    if num_threads:
-        raise ValueError(f"num_threads={num_threads} has no meaning here: no DataLoader is involved. Drop it.")

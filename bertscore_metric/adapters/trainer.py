@@ -14,7 +14,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle, islice
 from typing import Any
 
 import torch
@@ -25,18 +24,28 @@ from bertscore_metric.config import ScoreConfig, optional_int
 from bertscore_metric.encoder import Encoder
 from bertscore_metric.model import BERTScoreWarning
 from bertscore_metric.pairs import parse_segments
+from bertscore_metric.predictions import (
+    Row,
+    aligned_ids,
+    first_output,
+    is_logits,
+    kept,
+    repeated_end,
+    repeats_beginning,
+    to_batches,
+    to_rows,
+    without_prompts,
+)
 from bertscore_metric.report import BERTScoreResult
 from bertscore_metric.shared import SharedScorer
 from bertscore_metric.signature import Signature
 
 logger = logging.getLogger(__name__)
 
-IGNORED = -100
 STORE_BYTES = 256 * 2**20
 
 NumSamples = int | Mapping[str, int] | Callable[..., int]
 References = Sequence[Any] | Mapping[str, Sequence[Any]]
-Row = list[int]
 
 
 @dataclass
@@ -45,27 +54,29 @@ class _Evaluation:
 
     candidates: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
-    dataloader: Callable[[], Any] = lambda: None  # weak reference to what accelerate iterates, where it does
-    length: int | None = None  # of the data set, where it can be known
+    dataloader: Callable[[], Any] | None = None  # weak reference to what is iterated, where that can be known
+    length: int | None = None  # of its data set
+    told: bool = False  # by the callback
 
 
 class ComputeBERTScore:
     """Score what a Trainer predicts: pass it as `compute_metrics`.
 
-    Predictions may be generated ids or logits, labels are decoded with the same tokenizer. Ids below 0 are dropped wherever
-    they stand. It serves `batch_eval_metrics=True` and False, `evaluate` and `predict`, one process and several.
+    Predictions may be generated ids or logits; labels are decoded with the same tokenizer. Ids below 0 are dropped
+    wherever they stand. It serves `batch_eval_metrics=True` and False, `evaluate` and `predict`, one process and
+    several. `result` holds the scores of the last evaluation by row.
 
     Args:
         tokenizer: the tokenizer (or processor) of the model that is trained.
         references: texts to use instead of the labels: by row in the order of the data set, a text or a group of texts
             each; or such sequences by name of the data set.
-        num_samples: how many rows are samples: a number, numbers by name of the data set, or a function that returns one
-            (it may take the `EvalPrediction`). On several processes `Seq2SeqTrainer` repeats the first rows at the end to
-            fill batches; they are cut. Not needed with `references`, nor with `callback`, which looks it up.
-        distributed: with several processes, score a share of the rows on each and exchange the scores; every process must
-            then call it, as Trainers do. `False` scores all rows on every process and exchanges nothing.
-        decoder_only: the model continues a prompt. Logits are moved by one place against the labels, and generated ids lose
-            their prompt, for which the Trainer must pass the inputs (`include_for_metrics=["inputs"]`).
+        num_samples: how many rows are samples: a number, numbers by name of the data set, or a function that returns
+            one (it may take the `EvalPrediction`). On several processes `Seq2SeqTrainer` repeats the first rows at the
+            end to fill batches; they are cut. Not needed with `references`, nor with `callback`, which looks it up.
+        distributed: with several processes, score a share of the rows on each and exchange the scores; every process
+            must then call it, as Trainers do. `False` scores all rows on every process and exchanges nothing.
+        decoder_only: the model continues a prompt. Logits are moved by one place against the labels, and generated ids
+            lose their prompt, for which the Trainer must pass the inputs (`include_for_metrics=["inputs"]`).
         prompt_length: with `decoder_only`, number of ids that every prompt was padded to, instead of the inputs.
         release_encoder: let go of the encoder after each evaluation, so that its memory is free for the training.
         embedding_store_bytes: budget for embeddings of references, which later evaluations need again.
@@ -138,8 +149,8 @@ class ComputeBERTScore:
     def callback(self) -> Any:
         """A `TrainerCallback` for the Trainer's `callbacks=`.
 
-        It forgets an evaluation that was broken off, of which the Trainer tells `compute_metrics` nothing, and looks up how
-        many samples the data set has.
+        It forgets an evaluation that was broken off, of which the Trainer tells `compute_metrics` nothing, and looks up
+        how many samples the data set has.
         """
         return _callback(self)
 
@@ -147,20 +158,22 @@ class ComputeBERTScore:
         """Take rows, and score everything since the evaluation began if `compute_result` is set.
 
         Args:
-            eval_prediction: `predictions` are ids [row, token], logits [row, token, vocabulary], a tuple that begins with
-                them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch.
+            eval_prediction: `predictions` are ids [row, token], logits [row, token, vocabulary], a tuple that begins
+                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch.
             compute_result: whether these are the last rows, as the Trainer says with `batch_eval_metrics=True`.
 
         Returns:
             `bertscore_precision`, `bertscore_recall` and `bertscore_f1`, or nothing before the last rows.
 
         Raises:
-            TypeError, ValueError: rows that are no ids, or rows, references and samples that do not fit; the evaluation is
-                then forgotten, and the next one begins anew.
+            TypeError, ValueError: rows that are no ids, or rows, references and samples that do not fit; the evaluation
+                is then forgotten, and the next one begins anew.
         """
         ended = True
         try:
-            self._forget_stale_rows()
+            if not self._evaluation.told:
+                self._look(compute_result)
+            pass  # until the callback tells of the next rows
             self._take(eval_prediction)
             ended = compute_result
             if not compute_result:
@@ -185,11 +198,11 @@ class ComputeBERTScore:
         Returns:
             Ids [row, token] that stand where the labels do, -100 where there is no label.
         """
-        first = _first(logits)
-        if first.ndim != 3:
-            return first  # type: ignore[no-any-return]
+        first: Tensor = first_output(logits)
+        if not is_logits(first):
+            return first
         self._aligned = True
-        return self._align(first, labels)
+        return self._aligned_ids(first, labels)
 
     def select(self, dataset: str | None) -> None:
         """Say which data set comes next, for `references` and `num_samples` by name; `None` finds it by its size."""
@@ -208,36 +221,40 @@ class ComputeBERTScore:
         """Pickle everything but an evaluation that has not ended."""
         return {**self.__dict__, "_evaluation": _Evaluation(), "_aligned": False}
 
-    def _see(self, dataloader: Any) -> None:
+    def _see(self, dataloader: Any, *, told: bool) -> None:
         """Note what is iterated now; rows from anything else are of an evaluation that was broken off."""
-        evaluation = self._evaluation
-        if evaluation.candidates and evaluation.dataloader() is not dataloader:
-            logger.warning("Forgetting %d rows of an evaluation that was broken off.", len(evaluation.candidates))
-            self._evaluation = evaluation = _Evaluation()
+        self._forget_rows_of_others(dataloader)
         if dataloader is not None:
-            evaluation.dataloader = weakref.ref(dataloader)
-            evaluation.length = _length(dataloader)
+            self._evaluation.dataloader = weakref.ref(dataloader)
+            self._evaluation.length = _length(dataloader)
+        self._evaluation.told = told
 
-    def _forget_stale_rows(self) -> None:
-        if self._evaluation.candidates or self._evaluation.length is None:
-            self._see(_active_dataloader())
+    def _look(self, ended: bool) -> None:
+        """Find out what is iterated, where no callback tells."""
+        dataloader = _active_dataloader()
+        if ended:  # without batch_eval_metrics the evaluation's is closed by now, and this may be the training's
+            self._forget_rows_of_others(dataloader)
+        else:
+            self._see(dataloader, told=False)
+
+    def _forget_rows_of_others(self, dataloader: Any) -> None:
+        known = self._evaluation.dataloader
+        if self._evaluation.candidates and (None if known is None else known()) is not dataloader:
+            logger.warning("Forgetting %d rows of an evaluation that was broken off.", len(self._evaluation.candidates))
+            self._evaluation = _Evaluation()
 
     def _take(self, eval_prediction: Any) -> None:
         """Decode rows and keep their texts."""
-        batches = _batches(eval_prediction.predictions, "predictions")
         if eval_prediction.label_ids is None:
-            label_batches: list[Any] = []
-        else:
-            label_batches = _batches(eval_prediction.label_ids, "label_ids")
-        logits = any(isinstance(batch, Tensor) and batch.ndim == 3 for batch in batches)
+            raise ValueError("There are no label_ids; also with references= they tell which rows are repeated.")
+        batches = to_batches(eval_prediction.predictions, "predictions")
+        label_batches = to_batches(eval_prediction.label_ids, "label_ids")
+        logits = any(is_logits(batch) for batch in batches)
         if logits:
             if len(batches) != len(label_batches):
                 raise ValueError(f"Got {len(batches)} batches of logits for {len(label_batches)} batches of label_ids.")
-            batches = [self._align(*pair) for pair in zip(batches, label_batches, strict=True)]
-        rows = [row for batch in batches for row in _rows(batch, "predictions")]
-        labels = [row for batch in label_batches for row in _rows(batch, "label_ids")]
-        if not label_batches:
-            labels = [[] for _ in rows]
+            batches = [self._aligned_ids(*pair) for pair in zip(batches, label_batches, strict=True)]
+        rows, labels = to_rows(batches, "predictions"), to_rows(label_batches, "label_ids")
         if len(rows) != len(labels):
             raise ValueError(f"Got {len(rows)} rows of predictions for {len(labels)} rows of label_ids.")
         if self.decoder_only and (logits or self._aligned):
@@ -247,24 +264,11 @@ class ComputeBERTScore:
         self._evaluation.candidates += self._decode(rows)
         self._evaluation.labels += self._decode(labels)
 
-    def _align(self, logits: Tensor, labels: Any) -> Tensor:
-        """Return the ids that logits choose, in the place of the labels they predict; -100 where there is no label."""
-        labels = torch.as_tensor(labels, device=logits.device)
-        ids = logits.argmax(-1)
-        if ids.shape != labels.shape:
-            raise ValueError(
-                f"Got logits for {list(ids.shape)} [row, token] and labels {list(labels.shape)}, which must be the same "
-                f"places; generate instead (predict_with_generate=True), or cut the logits in "
-                f"preprocess_logits_for_metrics."
-            )
-        if self.decoder_only:
-            ids = ids.roll(1, 1)
-            ids[:, :1] = IGNORED
-        unlabelled = labels < 0
-        pad = getattr(self.tokenizer, "pad_token_id", None)
-        if pad is not None and pad != getattr(self.tokenizer, "eos_token_id", None):
-            unlabelled |= labels == pad
-        return ids.masked_fill(unlabelled, IGNORED)
+    def _aligned_ids(self, logits: Tensor, labels: Any) -> Tensor:
+        pad_id = getattr(self.tokenizer, "pad_token_id", None)
+        if pad_id == getattr(self.tokenizer, "eos_token_id", None):
+            pad_id = None  # the end of a text is a label as well
+        return aligned_ids(logits, labels, shift=self.decoder_only, pad_id=pad_id)
 
     def _without_prompts(self, rows: list[Row], eval_prediction: Any) -> list[Row]:
         """Return what was generated after each prompt.
@@ -283,24 +287,18 @@ class ComputeBERTScore:
             )
         if isinstance(inputs, Mapping):  # with batch_eval_metrics, what this process gave to the model
             inputs = inputs["input_ids"]
-        prompts = [_kept(row) for batch in _batches(inputs, "inputs") for row in _rows(batch, "inputs")]
+        prompts = [kept(row) for row in to_rows(to_batches(inputs, "inputs"), "inputs")]
         if len(prompts) != len(rows):
             raise ValueError(
-                f"Got {len(rows)} rows of predictions and {len(prompts)} prompts: on several processes the Trainer passes "
-                f"only its own inputs with batch_eval_metrics=True. Switch it off, or set prompt_length."
+                f"Got {len(rows)} rows of predictions and {len(prompts)} prompts: on several processes the Trainer "
+                f"passes only its own inputs with batch_eval_metrics=True. Switch it off, or set prompt_length."
             )
-        for index, (row, prompt) in enumerate(zip(rows, prompts, strict=True)):
-            if row[: len(prompt)] != prompt:
-                raise ValueError(
-                    f"predictions[{index}] does not begin with its prompt; decoder_only=True is for models that continue "
-                    f"a prompt and return it."
-                )
-        return [row[len(prompt) :] for row, prompt in zip(rows, prompts, strict=True)]
+        return without_prompts(rows, prompts)
 
     def _decode(self, rows: list[Row]) -> list[str]:
         if not rows:
             return []
-        return list(self.tokenizer.batch_decode([_kept(row) for row in rows], skip_special_tokens=True))
+        return list(self.tokenizer.batch_decode([kept(row) for row in rows], skip_special_tokens=True))
 
     def _score(self, eval_prediction: Any) -> BERTScoreResult:
         scorer = self._shared.scorer
@@ -324,8 +322,8 @@ class ComputeBERTScore:
                 raise RuntimeError(f"Process {other} failed to score its share: {message}")
             if other_digest != digest:
                 raise ValueError(
-                    f"Processes {rank} and {other} have different rows; distributed=True needs rows that the Trainer has "
-                    f"gathered."
+                    f"Processes {rank} and {other} have different rows; distributed=True needs rows that the Trainer "
+                    f"has gathered."
                 )
         return scorer.report([part for _, shared, _ in found for part in shared])
 
@@ -341,10 +339,8 @@ class ComputeBERTScore:
         """Return the candidates and references of the samples, without rows that fill batches."""
         evaluation = self._evaluation
         name, n = self._dataset(eval_prediction)
-        references = self.references[name] if isinstance(self.references, Mapping) else self.references  # type: ignore[index]
-        if references is None:
-            references = evaluation.labels
-        return evaluation.candidates[:n], list(islice(references, n))
+        references = _of(self.references, name)
+        return evaluation.candidates[:n], (evaluation.labels if references is None else references)[:n]
 
     def _dataset(self, eval_prediction: Any) -> tuple[str | None, int]:
         """Return the name of the data set, where there are names, and its number of samples.
@@ -353,22 +349,24 @@ class ComputeBERTScore:
             ValueError: none of them, or several, can be what these rows are.
         """
         sizes = self._sizes(eval_prediction)
-        n_rows, length = len(self._evaluation.labels), self._evaluation.length
-        if self.dataset is not None and self.dataset in sizes:
+        labels, length = self._evaluation.labels, self._evaluation.length
+        if self.dataset is not None and None not in sizes:
+            if self.dataset not in sizes:
+                raise ValueError(f"select({self.dataset!r}) names none of the data sets {', '.join(map(str, sizes))}.")
             sizes = {self.dataset: sizes[self.dataset]}
         elif len(sizes) > 1 and length in sizes.values():
             sizes = {name: size for name, size in sizes.items() if size == length}
-        fitting = {name: size for name, size in sizes.items() if size is None or self._is_whole(size)}
+        fitting = {name: size for name, size in sizes.items() if size is None or repeats_beginning(labels, size)}
         if not fitting:
             said = ", ".join(f"{size}" if name is None else f"{size} ({name})" for name, size in sizes.items())
             raise ValueError(
-                f"The Trainer passed {n_rows} rows, which cannot be {said} samples: beyond them the first rows must be "
-                f"repeated, and none may be missing (dataloader_drop_last, an evaluation that was broken off)."
+                f"The Trainer passed {len(labels)} rows, which cannot be {said} samples: none may be missing "
+                f"(dataloader_drop_last, other data), and beyond them only the first rows may be repeated."
             )
         if len(fitting) > 1 and (isinstance(self.references, Mapping) or len(set(fitting.values())) > 1):
             raise ValueError(
-                f"The Trainer passed {n_rows} rows, which may be the data sets {', '.join(map(str, fitting))}; call "
-                f"select(name) before evaluating one, or use a ComputeBERTScore for each."
+                f"The Trainer passed {len(labels)} rows, which may be any of the data sets "
+                f"{', '.join(map(str, fitting))}; call select(name) before evaluating one."
             )
         name, size = next(iter(fitting.items()))
         return name, self._size_seen() if size is None else size
@@ -384,39 +382,30 @@ class ComputeBERTScore:
                 named |= value
         sizes: dict[str | None, int | None] = {}
         for name in named or (None,):
-            counts = [self.references[name] if isinstance(self.references, Mapping) else self.references]  # type: ignore[index]
-            numbers = [optional_int("num_samples", said.get(name) if isinstance(said, Mapping) else said, at_least=1)]
-            numbers += [len(texts) for texts in counts if texts is not None]
-            known = {number for number in numbers if number is not None}
-            if len(known) > 1:
-                raise ValueError(f"num_samples is {numbers[0]}, but there are references for {numbers[1]} rows.")
-            sizes[name] = next(iter(known), None)
+            number = optional_int("num_samples", _of(said, name), at_least=1)
+            texts = _of(self.references, name)
+            if number is not None and texts is not None and number != len(texts):
+                raise ValueError(f"num_samples is {number}, but there are references for {len(texts)} rows.")
+            sizes[name] = number if texts is None else len(texts)
         return sizes
-
-    def _is_whole(self, n: int) -> bool:
-        """Return whether rows are so many samples, and the first ones again to fill batches."""
-        labels = self._evaluation.labels
-        if n > len(labels) or (n == 0 and labels):
-            return False
-        return all(row == first for row, first in zip(labels[n:], cycle(labels[:n]), strict=False))
 
     def _size_seen(self) -> int:
         """Return the number of samples where nobody has said it."""
         labels, length = self._evaluation.labels, self._evaluation.length
         if length is not None and length < len(labels):
-            if self._is_whole(length):
+            if repeats_beginning(labels, length):
                 return length
             _warn(
-                f"The data set has {length} samples and the Trainer passed {len(labels)} rows, the last of which do not "
-                f"repeat the first; all are scored. num_samples= says what is right."
+                f"The data set has {length} samples and the Trainer passed {len(labels)} rows, the last of which do "
+                f"not repeat the first; all are scored. num_samples= says what is right."
             )
         elif length is None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            last = next((n for n in range(1, len(labels) // 2 + 1) if labels[-n:] == labels[:n]), None)
-            if last is not None:
+            repeated = repeated_end(labels)
+            if repeated:
                 _warn(
-                    f"The last {last} of {len(labels)} rows repeat the first, as on several processes Seq2SeqTrainer does "
-                    f"to fill batches; all are scored. num_samples= says how many samples there are, or add the "
-                    f"callback to the Trainer."
+                    f"The last {repeated} of {len(labels)} rows repeat the first, as on several processes "
+                    f"Seq2SeqTrainer does to fill batches; all are scored. num_samples= says how many samples there "
+                    f"are, or add the callback to the Trainer."
                 )
         return len(labels)
 
@@ -431,12 +420,12 @@ def _callback(owner: ComputeBERTScore) -> Any:
             self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
         ) -> None:
             """Note the data loader; another one is another evaluation."""
-            owner._see(eval_dataloader)
+            owner._see(eval_dataloader, told=True)
 
         def _reset(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             owner.reset()
 
-        on_train_begin = on_step_begin = on_train_end = on_evaluate = on_predict = _reset
+        on_train_begin = on_step_begin = on_train_end = on_evaluate = on_predict = _reset  # type: ignore[assignment]
 
     return ForgetBrokenEvaluations()
 
@@ -457,58 +446,9 @@ def _length(dataloader: Any) -> int | None:
         return None
 
 
-def _first(values: Any) -> Any:
-    """Return what a model's output begins with, where it is several things."""
-    while isinstance(values, tuple) and values and not _is_row(values[0]):
-        values = values[0]
-    return values
-
-
-def _batches(values: Any, name: str) -> list[Any]:
-    """Return batches: tensors [row, token] or [row, token, vocabulary], or lists of rows of any length."""
-    values = _first(values)
-    if _is_array(values) and getattr(values, "dtype", None) != object:
-        tensor = torch.as_tensor(values)
-        if tensor.ndim not in (2, 3):
-            raise ValueError(
-                f"{name} must be ids [row, token] or logits [row, token, vocabulary], got shape {list(tensor.shape)}."
-            )
-        return [tensor]
-    if not isinstance(values, list | tuple) and not _is_array(values):
-        raise TypeError(f"{name} must be arrays or lists of ids, got {type(values).__name__}.")
-    if all(_is_row(value) for value in values):
-        return [list(values)]
-    return [batch for value in values for batch in _batches(value, name)]
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "ndim") and hasattr(value, "dtype")
-
-
-def _is_row(value: Any) -> bool:
-    if _is_array(value):
-        return bool(value.ndim == 1 and value.dtype != object)
-    return isinstance(value, list | tuple) and not any(_is_array(v) or isinstance(v, list | tuple | str) for v in value)
-
-
-def _rows(batch: Any, name: str) -> list[Row]:
-    """Return the ids of each row, also where they are floats; ids below 0 are still there."""
-    if isinstance(batch, Tensor):
-        return _whole(batch, name).tolist()  # type: ignore[no-any-return]
-    return [_whole(torch.as_tensor(row), name).tolist() if len(row) else [] for row in batch]
-
-
-def _whole(ids: Tensor, name: str) -> Tensor:
-    if ids.is_complex() or (ids.is_floating_point() and not bool((ids == ids.round()).all())):
-        raise TypeError(
-            f"{name} [row, token] must be token ids, got fractions: generate (predict_with_generate=True), or pass logits "
-            f"[row, token, vocabulary]."
-        )
-    return ids.long()
-
-
-def _kept(row: Row) -> Row:
-    return [token for token in row if token >= 0]
+def _of(value: Any, name: str | None) -> Any:
+    """Return what is said about a data set: what is said about all, or what stands under its name."""
+    return value.get(name) if isinstance(value, Mapping) else value
 
 
 def _checked_references(references: Any) -> Any:

@@ -21,7 +21,7 @@ from bertscore_metric.source import resolve
 from tests.benchmarks.texts import pairs
 
 LAYER = 5
-ROUNDS = 5
+ROUNDS = 3
 
 
 def main() -> None:

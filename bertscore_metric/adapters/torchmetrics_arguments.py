@@ -1,0 +1,53 @@
+"""Arguments of torchmetrics' own `BERTScore` -> ours, or an error that says what to use instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def one_tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
+    """Return the tokenizer that was given under either name.
+
+    Raises:
+        ValueError: both were given.
+        TypeError: it is none of transformers.
+    """
+    if user_tokenizer is not None and tokenizer is not None:
+        raise ValueError("user_tokenizer and tokenizer are two names for one argument; give one of them.")
+    given = tokenizer if user_tokenizer is None else user_tokenizer
+    if given is not None and not hasattr(given, "all_special_ids"):
+        raise TypeError(
+            f"The tokenizer must be one of transformers, got {type(given).__name__}. For another kind pass encoder= "
+            f"with a transformers tokenizer that gives its ids."
+        )
+    return given
+
+
+def long_text_rule(long_text: str | None, truncation: bool | None) -> str:
+    """Return what `long_text` or torchmetrics' `truncation` asks for.
+
+    Raises:
+        ValueError: both were given.
+    """
+    if long_text is not None and truncation is not None:
+        raise ValueError("truncation and long_text say the same; give one of them.")
+    if truncation is not None:
+        return "truncate" if truncation else "error"
+    return "truncate" if long_text is None else long_text
+
+
+def refuse_arguments(user_forward_fn: Any, baseline_url: Any, num_threads: Any) -> None:
+    """Refuse arguments of torchmetrics' class that cannot be obeyed, and say what to use instead.
+
+    Raises:
+        ValueError: one was given.
+    """
+    if user_forward_fn is not None:
+        raise ValueError(
+            "user_forward_fn is not supported: pass encoder=, an object with embed(tokens) -> [text, token, dim] and "
+            "fingerprint, together with tokenizer= (see bertscore_metric.Encoder)."
+        )
+    if baseline_url is not None:
+        raise ValueError("baseline_url is not supported: download the file and pass baseline_path=FILE.")
+    if num_threads:
+        raise ValueError(f"num_threads={num_threads} has no meaning here: no DataLoader is involved. Drop it.")
