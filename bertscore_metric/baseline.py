@@ -43,7 +43,6 @@ def find_baseline(
     """
     if path is not None:
         rows: Rows = read_baseline(path)
-        name = ""
         where = f"The baseline file {path}"
     else:
         if lang is None:
@@ -51,14 +50,14 @@ def find_baseline(
         found = registry.baseline(lang, model)
         if found is None:
             raise ValueError(_missing(lang, model))
-        rows, name = found, registry.language_code(lang) or lang
+        rows = found
         where = f"The baseline of {model} for {lang!r}"
     layers = range((depth or 0) + 1) if num_layers is None else [num_layers]
     absent = [layer for layer in layers if layer not in rows]
     if absent:
         raise ValueError(f"{where} has no row for layer {absent[0]}; it has {_listed(rows)}.")
     values = torch.tensor([rows[layer] for layer in layers], dtype=torch.float64)
-    return Baseline(values, f"{name}{'-' if name else ''}{hashlib.sha256(values.numpy().tobytes()).hexdigest()[:8]}")
+    return Baseline(values, hashlib.sha256(values.numpy().tobytes()).hexdigest()[:8])
 
 
 def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:

@@ -16,6 +16,8 @@ import yaml
 from bertscore_metric.pairs import check_texts
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
+RUN_SETTINGS = ("batch_size", "device", "verbose", "model", "tokenizer", "encoder")
+OTHER_NAMES = {"model_type": "model_name_or_path", "model_name": "model_name_or_path", "language": "lang"}
 EMPTY_RULES = ("score", "skip")
 LONG_TEXT_RULES = ("truncate", "error")
 
@@ -95,7 +97,15 @@ class ScoreConfig:
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
-                raise ValueError(f"Unknown setting {name!r}{_nearest(str(name), known)} Known: {', '.join(known)}.")
+                if name in RUN_SETTINGS:
+                    raise ValueError(
+                        f"{name!r} changes no score, so it is an argument of BERTScorer and not a setting."
+                    )
+                raise ValueError(
+                    f"Unknown setting {name!r}{_nearest(str(name), [*known, *RUN_SETTINGS])} "
+                    f"Known: {', '.join(known)}; "
+                    f"and for BERTScorer {', '.join(RUN_SETTINGS)}."
+                )
         return cls(**settings)
 
     @classmethod
@@ -162,7 +172,7 @@ def _find_config(path: str | os.PathLike[str]) -> Path:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+    near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else "."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import json
 import os
 import threading
 import weakref
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_metric.numerics import TORCH_DTYPES, own_arithmetic
-from bertscore_metric.source import ModelSource, load_error, quiet, weights_identity
+from bertscore_metric.source import ModelSource, file_stamp, load_error, quiet
 from bertscore_metric.tokens import TokenBatch
 
 # Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
@@ -64,7 +65,6 @@ class HuggingFaceEncoder:
             `None` for `all_layers`.
         dtype: `float32`, `tf32`, `bfloat16` or `float16`.
         device: where it runs.
-        fingerprint: identity of the weights for the signature; by default a hash of samples of every tensor.
         owned: the model is nobody else's, so its tensors need no copy.
 
     Raises:
@@ -79,17 +79,15 @@ class HuggingFaceEncoder:
         num_layers: int | None,
         dtype: str,
         device: torch.device,
-        fingerprint: str | None = None,
         owned: bool = False,
     ) -> None:
-        self.fingerprint = fingerprint or _hash_tensors(model)
-        body = text_encoder(model)
+        body = _without_pooler(text_encoder(model))
+        self.fingerprint = _identity(body)
         self.depth = depth(body.config)
         self.num_layers = num_layers
         self._embeddings_only = num_layers == 0 and body.config.model_type in NEEDS_A_BLOCK
         if num_layers is not None:
             body = keep_blocks(body, 1 if self._embeddings_only else num_layers)
-        body = _without_pooler(body)
         if not owned:  # until here the skeleton shares its tensors with the caller's model
             body = copy.deepcopy(body)
         self._model = body.to(device=device, dtype=TORCH_DTYPES[dtype]).eval().requires_grad_(False)
@@ -220,7 +218,6 @@ def position_limit(body: Any) -> int | None:
 
 _shared: weakref.WeakValueDictionary[tuple[Any, ...], HuggingFaceEncoder] = weakref.WeakValueDictionary()
 _latest: list[HuggingFaceEncoder] = []  # keeps the last one alive, so that repeated score() calls load once
-_loading = threading.Lock()
 
 
 def load_encoder(
@@ -232,20 +229,12 @@ def load_encoder(
         OSError: the files cannot be had; the message says what to do.
         ValueError: the checkpoint lacks weights of the layers that are used, or `num_layers` is above the depth.
     """
-    key = (source, num_layers, dtype, device)
-    with _loading:
+    key = (source, file_stamp(source), num_layers, dtype, device)
+    with own_arithmetic(dtype, device):  # which also lets one thread load at a time
         encoder = _shared.get(key)
         if encoder is None:
-            with own_arithmetic(dtype, device):
-                model = _load_model(source, config, dtype, num_layers)
-                encoder = HuggingFaceEncoder(
-                    model,
-                    num_layers=num_layers,
-                    dtype=dtype,
-                    device=device,
-                    fingerprint=weights_identity(source, config),
-                    owned=True,
-                )
+            model = _load_model(source, config, dtype, num_layers)
+            encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=dtype, device=device, owned=True)
             _shared[key] = encoder
         _latest[:] = [encoder]
         return encoder
@@ -344,13 +333,28 @@ def _submodule(body: Any, path: str) -> Any:
     return body
 
 
-def _hash_tensors(model: Any) -> str:
-    """Return a hash of names, shapes, dtypes and 64 sampled values of every tensor."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        flat = tensor.detach().reshape(-1)
+# Settings of a configuration that change no embedding, or that the signature has elsewhere.
+_NEUTRAL_CONFIG = frozenset({
+    "_attn_implementation", "_commit_hash", "_name_or_path", "architectures", "bos_token_id", "decoder_start_token_id",
+    "dtype", "eos_token_id", "finetuning_task", "forced_eos_token_id", "gradient_checkpointing", "id2label", "label2id",
+    "max_length", "num_labels", "output_attentions", "output_hidden_states", "problem_type", "return_dict",
+    "task_specific_params", "tie_word_embeddings", "tokenizer_class", "torch_dtype", "transformers_version",
+    "use_cache",
+})  # fmt: skip
+
+
+def _identity(body: Any) -> str:
+    """Return a hash of all weights and of the configuration: the same for a name, a copy and an object.
+
+    Of every tensor it takes name, shape, the sum of its float32 bit patterns and 64 sampled values.
+    """
+    settings = {key: value for key, value in body.config.to_diff_dict().items() if key not in _NEUTRAL_CONFIG}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    for name, tensor in sorted(body.state_dict().items()):
+        flat = tensor.detach().reshape(-1).to(torch.float32)
+        total = int(flat.view(torch.int32).sum(dtype=torch.int64)) if flat.numel() else 0
+        digest.update(f"{name}{tuple(tensor.shape)}{total}".encode())
         if flat.numel():
             sample = flat[torch.linspace(0, flat.numel() - 1, 64, dtype=torch.float64).long().to(flat.device)]
-            digest.update(sample.double().cpu().numpy().tobytes())
+            digest.update(sample.cpu().numpy().tobytes())
     return digest.hexdigest()[:12]

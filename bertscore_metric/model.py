@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class ScoringModel:
         name: hub name, name of the folder, or class of an own encoder.
         num_layers: the layer in use; `None` for all of them, or an own encoder that does not say.
         depth: how many layers there are; `None` for an own encoder that does not say.
-        dim: size of an embedding, as far as known; memory is planned by it.
+        dim: size of an embedding; `None` for an own encoder that does not say.
     """
 
     encoder: Encoder
@@ -38,7 +39,7 @@ class ScoringModel:
     name: str
     num_layers: int | None
     depth: int | None
-    dim: int
+    dim: int | None
 
 
 def load_model(config: ScoreConfig, device: torch.device, tokenizer: Any = None) -> ScoringModel:
@@ -61,9 +62,13 @@ def load_model(config: ScoreConfig, device: torch.device, tokenizer: Any = None)
     )
     model_config = source.load_config(place)
     num_layers = _choose_layer(config, _names(place.name, place.location if place.local else ""), depth(model_config))
-    own = source.load_tokenizer(place) if tokenizer is None else tokenizer
     encoder = load_encoder(place, model_config, num_layers=num_layers, dtype=config.dtype, device=device)
-    return _assemble(config, encoder, own, place.name, model_config.model_type)
+    rules = (model_config.model_type, encoder.position_limit, config.max_length, config.long_text)
+    if tokenizer is None:
+        text_tokenizer = _named_tokenizer(place, source.file_stamp(place), *rules)
+    else:
+        text_tokenizer = _text_tokenizer(tokenizer, *rules)
+    return ScoringModel(encoder, text_tokenizer, place.name, encoder.num_layers, encoder.depth, encoder.dim)
 
 
 def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: Any) -> ScoringModel:
@@ -77,7 +82,10 @@ def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: 
     num_layers = _choose_layer(config, names, depth(model.config))
     encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=config.dtype, device=device)
     name = Path(path).name if Path(path).is_dir() else path
-    return _assemble(config, encoder, tokenizer, name, model.config.model_type)
+    text_tokenizer = _text_tokenizer(
+        tokenizer, model.config.model_type, encoder.position_limit, config.max_length, config.long_text
+    )
+    return ScoringModel(encoder, text_tokenizer, name, encoder.num_layers, encoder.depth, encoder.dim)
 
 
 def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> ScoringModel:
@@ -87,10 +95,14 @@ def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> Scorin
         TypeError: it lacks `embed` or `fingerprint`.
         ValueError: a setting is given that only a Hugging Face model can obey.
     """
-    if not isinstance(encoder, Encoder):
+    if isinstance(encoder, type):
         raise TypeError(
-            f"encoder= needs a method embed(tokens) and a property fingerprint, which {type(encoder).__name__} lacks; "
-            f"see bertscore_metric.Encoder."
+            f"encoder= takes an object, got the class {encoder.__name__}; make one of it: {encoder.__name__}()."
+        )
+    if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
+        raise TypeError(
+            f"encoder= needs a method embed(tokens) and a property fingerprint (str), which {type(encoder).__name__} "
+            f"lacks; see bertscore_metric.Encoder."
         )
     if config.num_layers is not None:
         raise ValueError("num_layers chooses a layer of a named model; an own encoder= has chosen its layer.")
@@ -104,21 +116,22 @@ def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> Scorin
         long_text=config.long_text,
         special_ids=getattr(encoder, "special_ids", None),
     )
-    dim = int(getattr(encoder, "dim", None) or 1024)
+    dim = getattr(encoder, "dim", None)
     return ScoringModel(encoder, text_tokenizer, type(encoder).__name__, layers, layers, dim)
 
 
-def _assemble(
-    config: ScoreConfig, encoder: HuggingFaceEncoder, tokenizer: Any, name: str, model_type: str
-) -> ScoringModel:
-    text_tokenizer = TextTokenizer(
-        tokenizer,
-        model_type=model_type,
-        position_limit=encoder.position_limit,
-        max_length=config.max_length,
-        long_text=config.long_text,
+@lru_cache(maxsize=8)
+def _named_tokenizer(place: source.ModelSource, stamp: object, *rules: Any) -> TextTokenizer:
+    """Return a model's tokenizer; the process keeps the last few, by the state of their files."""
+    return _text_tokenizer(source.load_tokenizer(place), *rules)
+
+
+def _text_tokenizer(
+    tokenizer: Any, model_type: str, position_limit: int | None, max_length: int | None, long_text: str
+) -> TextTokenizer:
+    return TextTokenizer(
+        tokenizer, model_type=model_type, position_limit=position_limit, max_length=max_length, long_text=long_text
     )
-    return ScoringModel(encoder, text_tokenizer, name, encoder.num_layers, encoder.depth, encoder.dim)
 
 
 def _names(name: str, folder: str) -> list[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+
+# torch's settings are global to the process: two threads that set and restore them in turn would leave each other's.
+_one_at_a_time = threading.RLock()
 
 TORCH_DTYPES = {
     "float32": torch.float32,
@@ -23,13 +27,14 @@ def own_arithmetic(dtype: str, device: torch.device) -> Iterator[None]:
     Inside a `bf16-mixed` validation step, autocast would silently turn "float32" into bfloat16 (scores of a MiniLM
     move by up to .0054 a segment), and `set_float32_matmul_precision("medium")` does the same on CPUs with AMX. The
     caller's settings are restored afterwards, also after an error. Tensors made inside are ordinary ones even within
-    the caller's `inference_mode`, so that they can be kept, merged and changed later.
+    the caller's `inference_mode`, so that they can be kept, merged and changed later. Threads take turns, since the
+    settings are the process's; a thread that does something else meanwhile sees them.
 
     Args:
         dtype: `float32`, `tf32`, `bfloat16` or `float16`.
         device: where the encoder runs.
     """
-    with ExitStack() as stack:
+    with _one_at_a_time, ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.no_grad())
         for kind in {device.type, "cpu"} - {"meta"}:

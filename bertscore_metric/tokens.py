@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -144,11 +145,16 @@ class TextTokenizer:
         self._prefix = " " if model_type in PREFIX_SPACE_MODEL_TYPES and _is_byte_level(self._tokenizer) else ""
         self.unknown_id = _unknown_id(self._tokenizer)
         self.pad_id = _pad_id(self._tokenizer)
-        self.fingerprint = _fingerprint(self._tokenizer)
+        self._lock = threading.Lock()  # a fast tokenizer keeps its truncation from call to call
         # "" is encoded as the special tokens alone, which includes those that no attribute names (language codes).
         empty = self._encode([""])[0]
-        self.special_ids = frozenset(special_ids or _structural_ids(self._tokenizer) | set(empty))
-        self.unweighted_ids = frozenset(special_ids) if special_ids else _unweighted_ids(self._tokenizer, model_type)
+        own_special_ids = special_ids is not None
+        special_ids = _structural_ids(self._tokenizer) | set(empty) if special_ids is None else special_ids
+        self.special_ids = frozenset(special_ids)
+        self.unweighted_ids = self.special_ids if own_special_ids else _unweighted_ids(self._tokenizer, model_type)
+        self.fingerprint = _fingerprint(
+            self._tokenizer, self._prefix, sorted(self.special_ids), sorted(self.unweighted_ids), self.unknown_id
+        )
         self.limit = _limit(self._tokenizer, position_limit, max_length, n_special=len(empty))
 
     def __call__(self, texts: Sequence[str], *, name: str = "texts") -> TokenizedTexts:
@@ -192,17 +198,27 @@ class TextTokenizer:
         """Return the token strings of ids, as the vocabulary spells them."""
         return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the lock, which cannot be pickled or copied."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore, with a lock of its own."""
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
     def _encode(self, texts: list[str], limit: int | None = None) -> list[list[int]]:
-        encoded = self._tokenizer(
-            [self._prefix + text if text else text for text in texts],
-            add_special_tokens=True,
-            padding=False,
-            truncation=limit is not None,
-            max_length=limit,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
+        with self._lock:
+            encoded = self._tokenizer(
+                [self._prefix + text if text else text for text in texts],
+                add_special_tokens=True,
+                padding=False,
+                truncation=limit is not None,
+                max_length=limit,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            )
         return [list(ids) for ids in encoded["input_ids"]]
 
 
@@ -221,7 +237,7 @@ def tokenize_segments(segments: Segments, tokenizer: TextTokenizer) -> Tokenized
     )
 
 
-def _fingerprint(tokenizer: Any) -> str:
+def _fingerprint(tokenizer: Any, *roles: Any) -> str:
     """Return a hash of everything that decides which ids a text gets, for the signature."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -230,7 +246,7 @@ def _fingerprint(tokenizer: Any) -> str:
         content = json.loads(backend.to_str())
         content.pop("truncation", None)  # set anew by every call
         content.pop("padding", None)
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps([content, roles], sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _is_byte_level(tokenizer: Any) -> bool:

@@ -29,14 +29,15 @@ class EncoderSettings:
         pad_id: id of the padding token.
         special_ids: ids that carry no text; for the batch's `special_tokens_mask`.
         unmatchable_ids: ids that no token may be matched to.
-        dim: size of an embedding, layers: how many an `embed` returns; only to plan memory by.
+        dim: size of an embedding, to plan memory by; `None` to find out by embedding the shortest text.
+        layers: how many layers `embed` returns.
         rule: when a batch is full.
     """
 
     pad_id: int
     special_ids: Tensor
     unmatchable_ids: Tensor
-    dim: int
+    dim: int | None
     layers: int
     rule: BatchRule
 
@@ -72,14 +73,16 @@ def match_segments(
     uses = _count(segments.candidates, segments.references, len(texts))
     held = {} if store is None else _look_up(store, segments)
     from_store, stored = frozenset(held), set(held)
-    max_tokens = EMBEDDING_BYTES // (4 * settings.dim * settings.layers)
+    dim = settings.dim or _find_dim(texts, encoder, settings)
+    max_tokens = max(1, EMBEDDING_BYTES // (4 * dim * settings.layers))
+    buffer: list[Tensor] = []  # one piece of memory for all chunks: many of changing size would fragment the heap
     with tqdm(total=len(texts) - len(held), unit="text", desc="BERTScore", disable=not progress) as bar:
         for pairs in plan_chunks(segments.candidates, segments.references, texts.lengths, max_tokens):
             c, r = segments.candidates[pairs], segments.references[pairs]
             here = torch.unique(torch.cat([c, r]))
             first = torch.zeros(len(texts), dtype=torch.int64)
             first[here] = ragged.starts(texts.lengths[here])
-            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar)
+            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar, buffer, dim)
             ids = texts.ids[ragged.positions(ragged.starts(texts.lengths)[here], texts.lengths[here])]
             matchable = ~torch.isin(ids, settings.unmatchable_ids)
             c_lengths, r_lengths = candidate_lengths[pairs], reference_lengths[pairs]
@@ -151,8 +154,10 @@ def _embed_texts(
     encoder: Encoder,
     settings: EncoderSettings,
     bar: tqdm[NoReturn],
+    buffer: list[Tensor],
+    dim: int,
 ) -> Tensor:
-    """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim]."""
+    """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim], until the next call."""
     total = int(texts.lengths[here].sum())
     flat: Tensor | None = None
     known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
@@ -161,15 +166,32 @@ def _embed_texts(
         chosen = new[batch]
         rows = _embed_batch(texts, chosen, encoder, settings)
         if flat is None:
-            flat = rows.new_empty((len(rows), total, rows.shape[-1]))
+            flat = _room(buffer, rows, total, EMBEDDING_BYTES, int(texts.lengths.sum()))
         flat[:, ragged.positions(first[chosen], texts.lengths[chosen]).to(flat.device)] = rows
         bar.update(len(chosen))
     for text in here[known].tolist():
         rows = held[text]
         if flat is None:
-            flat = rows.new_empty((len(rows), total, rows.shape[-1]))
+            flat = _room(buffer, rows, total, EMBEDDING_BYTES, int(texts.lengths.sum()))
         flat[:, first[text] : first[text] + rows.shape[1]] = rows
-    return torch.zeros(settings.layers, total, settings.dim) if flat is None else flat
+    return torch.zeros(settings.layers, total, dim) if flat is None else flat
+
+
+def _room(buffer: list[Tensor], rows: Tensor, total: int, most_bytes: int, all_tokens: int) -> Tensor:
+    """Return memory for `total` tokens like `rows` [layer, token, dim], out of the buffer that the first call makes."""
+    if not buffer or buffer[0].shape[1] < total:
+        fits = most_bytes // (rows.element_size() * len(rows) * rows.shape[-1])
+        size = max(total, min(fits, all_tokens))
+        buffer[:] = [rows.new_empty((len(rows), size, rows.shape[-1]))]
+    return buffer[0][:, :total]
+
+
+def _find_dim(texts: TokenizedTexts, encoder: Encoder, settings: EncoderSettings) -> int:
+    some = torch.nonzero(texts.lengths > 0).squeeze(1)
+    if not len(some):
+        return 1
+    shortest = some[texts.lengths[some].argmin()][None]
+    return int(_embed_batch(texts, shortest, encoder, settings).shape[-1])
 
 
 def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings) -> Tensor:
@@ -177,7 +199,9 @@ def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settin
     batch = texts.batch(chosen, settings.pad_id, settings.special_ids)
     try:
         output = encoder.embed(batch)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
         if len(chosen) == 1:
             raise torch.OutOfMemoryError(
                 f"A single text of {batch.ids.shape[1]} tokens does not fit into the memory of the encoder's device; "
@@ -188,6 +212,8 @@ def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settin
         half = (len(chosen) + 1) // 2
         halves = (_embed_batch(texts, part, encoder, settings) for part in (chosen[:half], chosen[half:]))
         return torch.cat(list(halves), dim=1)
+    if not isinstance(output, Tensor):
+        raise TypeError(f"The encoder must return a torch.Tensor, got {type(output).__name__}.")
     if output.ndim not in (3, 4) or output.shape[-3:-1] != batch.ids.shape:
         raise ValueError(
             f"The encoder returned a tensor of shape {tuple(output.shape)} for ids of shape "
@@ -202,6 +228,11 @@ def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settin
     if bool(batch.attention_mask.all()):
         return unit(layers.flatten(1, 2))
     return unit(layers[:, batch.attention_mask.to(layers.device)])
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    # On a CPU torch has no type for it.
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _hold(

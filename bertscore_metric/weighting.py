@@ -169,13 +169,17 @@ class IdfTable(Mapping[int, float]):
         return json.dumps({**default, **{str(token): self._weights[token] for token in sorted(self._weights)}})
 
 
-def inverse_document_frequencies(counts: DocumentFrequencies) -> IdfTable:
+def inverse_document_frequencies(counts: DocumentFrequencies, zero_ids: Collection[int] = ()) -> IdfTable:
     """Return idf = ln((N + 1) / (df + 1)) (Zhang et al. 2020, section 3, with bert_score's plus-one smoothing).
 
-    An id that occurs in no text weighs ln(N + 1).
+    An id that occurs in no text weighs ln(N + 1), and the ids `zero_ids` (special tokens) weigh 0.
     """
+    zero = torch.tensor(sorted(zero_ids), dtype=torch.int64)
     seen = torch.nonzero(counts.df).squeeze(1)
-    idf = torch.log((counts.n + 1) / (counts.df[seen].double() + 1))
+    seen = torch.cat([zero, seen[~torch.isin(seen, zero)]])
+    df = torch.cat([torch.zeros_like(zero), counts.df[seen[len(zero) :]]])
+    idf = torch.log((counts.n + 1) / (df.double() + 1))
+    idf[: len(zero)] = 0
     return IdfTable.counted(seen, idf, default=math.log(counts.n + 1))
 
 

@@ -14,7 +14,7 @@ class HashEncoder:
 
     def __init__(self, vocabulary: int = 400, seed: int = 0) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.table = torch.randn(vocabulary, self.dim, generator=generator)
+        self.table = torch.randn(vocabulary, 16, generator=generator)
         self.batches: list[TokenBatch] = []
 
     def embed(self, tokens: TokenBatch) -> Tensor:

@@ -2,7 +2,9 @@
 
 import copy
 import math
+import shutil
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,8 +257,10 @@ def test_own_encoder_names_its_special_ids() -> None:
 
 def test_what_an_encoder_needs() -> None:
     """Something without `embed` or `fingerprint` is refused in words, and so is a missing tokenizer."""
-    with pytest.raises(TypeError, match=r"needs a method embed.*fingerprint, which object lacks"):
+    with pytest.raises(TypeError, match=r"needs a method embed.*fingerprint \(str\), which object lacks"):
         BERTScorer(encoder=object(), tokenizer=tokenizer())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"takes an object, got the class HashEncoder; make one of it: HashEncoder\(\)"):
+        BERTScorer(encoder=HashEncoder, tokenizer=tokenizer())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="encoder= needs tokenizer="):
         BERTScorer(encoder=HashEncoder())
     with pytest.raises(ValueError, match="an own encoder= has chosen its layer"):
@@ -474,10 +478,14 @@ def test_device() -> None:
     """Devices are accepted in torch's spellings, and an unknown one is said."""
     assert BERTScorer(model_path("bert"), num_layers=1, device="cpu").device == torch.device("cpu")
     assert BERTScorer(model_path("bert"), num_layers=1, device=torch.device("cpu")).device == torch.device("cpu")
-    assert scorer._device("cuda:1").index == 1
-    assert scorer._device("mps").type == "mps"
-    with pytest.raises(ValueError, match=r"Cannot use device 'gpu' \(.*\); use 'cpu', 'cuda'"):
+    with pytest.raises(ValueError, match="Unknown device 'gpu'; use 'cpu', 'cuda'"):
         BERTScorer(model_path("bert"), device="gpu")
+    with pytest.raises(ValueError, match="There is no device 'meta' here"):
+        BERTScorer(model_path("bert"), device="meta")
+    beyond = torch.cuda.device_count()
+    for device in (beyond, str(beyond), f"cuda:{beyond}"):
+        with pytest.raises(ValueError, match=rf"There is no device {device!r} here: {beyond} GPUs.*; use 'cpu'"):
+            BERTScorer(model_path("bert"), device=device)
 
 
 def test_from_config() -> None:
@@ -502,3 +510,132 @@ def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
 def test_batch_rules() -> None:
     """Batches are planned for the device: larger ones where a GPU has to be filled."""
     assert batches.batch_rule("cuda").max_tokens > batches.batch_rule("cpu").max_tokens
+
+
+def test_a_checkpoint_that_is_saved_again(tmp_path: Path) -> None:
+    """A folder that training saves anew is loaded anew, under its new identity."""
+    model = AutoModel.from_pretrained(MODELS / "bert")
+    folder = tmp_path / "checkpoint"
+    for part in (model, tokenizer()):
+        part.save_pretrained(folder)
+    first = score(CANDIDATES, REFERENCES, str(folder), num_layers=2)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.mul_(-0.5).add_(0.1)
+    model.save_pretrained(folder)
+    second = score(CANDIDATES, REFERENCES, str(folder), num_layers=2)
+    assert not torch.allclose(first.f1, second.f1)
+    assert first.signature["weights"] != second.signature["weights"]
+    same(second, BERTScorer(model=model, tokenizer=tokenizer(), num_layers=2).score(CANDIDATES, REFERENCES))
+
+
+def test_a_relative_folder_in_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same relative path from another folder is another model."""
+    for place, name in (("a", "bert"), ("b", "distilbert")):
+        shutil.copytree(MODELS / name, tmp_path / place / "checkpoint")
+        monkeypatch.chdir(tmp_path / place)
+        got = score(CANDIDATES, REFERENCES, "checkpoint", num_layers=2)
+        same(got, shared_scorer(name, num_layers=2).score(CANDIDATES, REFERENCES))
+
+
+def test_identity_of_a_model() -> None:
+    """A name and an object of the same model compare; another weight, norm or role of a token do not."""
+    by_name = shared_scorer("bert", num_layers=2).signature
+    model = AutoModel.from_pretrained(MODELS / "bert")
+    by_object = BERTScorer(model=model, tokenizer=tokenizer(), num_layers=2)
+    assert by_object.signature.comparable_to(by_name)
+    by_object.merge(shared_scorer("bert", num_layers=2))
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight[7, 3] += 3
+    assert not BERTScorer(model=model, tokenizer=tokenizer(), num_layers=2).signature.comparable_to(by_name)
+    model = AutoModel.from_pretrained(MODELS / "bert", layer_norm_eps=0.1)
+    assert not BERTScorer(model=model, tokenizer=tokenizer(), num_layers=2).signature.comparable_to(by_name)
+    other = tokenizer()
+    other.sep_token = "[MASK]"
+    model = AutoModel.from_pretrained(MODELS / "bert")
+    assert not BERTScorer(model=model, tokenizer=other, num_layers=2).signature.comparable_to(by_name)
+
+
+def test_idf_of_texts_and_as_a_table_agree_on_special_tokens() -> None:
+    """What is counted in texts weighs special tokens 0 also where a text spells one out, and so does its table."""
+    texts = ["the cat", "a dog <|endoftext|>"]
+    counted = BERTScorer(model_path("gpt2"), num_layers=2, idf=texts)
+    table = counted._idf
+    assert table is not None
+    assert table[0] == 0
+    pairs = ["the cat <|endoftext|>", "a dog"], ["the cats", "the <|endoftext|> dog"]
+    same(counted.score(*pairs), BERTScorer(model_path("gpt2"), num_layers=2, idf=table).score(*pairs))
+
+
+def test_threads_leave_the_settings_of_torch() -> None:
+    """Scorers in several threads, with long texts and streams, lose nothing and leave torch as it was."""
+    before = torch.get_default_dtype(), torch.backends.mkldnn.matmul.fp32_precision  # type: ignore[attr-defined]
+    stream = own(HashEncoder())
+    short, long = (BERTScorer(model_path("bert"), num_layers=1, max_length=n) for n in (6, 60))
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(10):
+                for made in (short, long):
+                    tokens = made.tokenize(["the cat " * 50], ["a dog"])
+                    assert int(tokens.texts.lengths.max()) == made.model.tokenizer.limit
+                stream.update(["the cat"], ["a dog"])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert stream.compute().n_segments == 40
+    assert (torch.get_default_dtype(), torch.backends.mkldnn.matmul.fp32_precision) == before  # type: ignore[attr-defined]
+
+
+def test_own_encoder_that_does_not_say_its_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a chunk is planned by the real size of an embedding, which the encoder need not name."""
+    sizes = []
+    match_pairs = update.match_pairs
+
+    def watch(embeddings: torch.Tensor, *rest: Any) -> Any:
+        sizes.append(embeddings.nbytes)
+        return match_pairs(embeddings, *rest)
+
+    class Wide(HashEncoder):
+        dim = None  # type: ignore[assignment]
+
+        def embed(self, tokens: Any) -> torch.Tensor:
+            return super().embed(tokens).repeat(1, 1, 100)
+
+    monkeypatch.setattr(update, "match_pairs", watch)
+    monkeypatch.setattr(update, "EMBEDDING_BYTES", 4 * 1600 * 32)
+    own(Wide()).score([f"the cat {n}" for n in range(20)], [f"a dog {n}" for n in range(20)])
+    assert max(sizes) <= 4 * 1600 * 32
+
+
+def test_out_of_memory_on_a_cpu() -> None:
+    """A text that a CPU cannot hold is named like one that a GPU cannot."""
+
+    class Huge(HashEncoder):
+        def embed(self, tokens: Any) -> torch.Tensor:
+            return torch.empty(2**50)
+
+    with pytest.raises(torch.OutOfMemoryError, match=r"A single text of 3 tokens does not fit"):
+        own(Huge(), batch_size=1).score(["Go"], ["Go"])
+
+
+def test_warnings_name_the_caller() -> None:
+    """A warning points to the line that asked for the score, in every form."""
+    made = shared_scorer("bert", num_layers=2)
+    for run in (lambda: made.score([""], ["a"]), lambda: score([""], ["a"], model_path("bert"), num_layers=2)):
+        with pytest.warns(BERTScoreWarning, match="1 of 1") as caught:
+            run()
+        assert caught[0].filename == __file__
+
+
+def test_raw_scores_are_their_own() -> None:
+    """Changing the scores in place leaves the raw ones."""
+    result = shared_scorer("bert", num_layers=2).score(CANDIDATES, REFERENCES)
+    result.f1.zero_()
+    assert result.raw.f1.sum() > 0

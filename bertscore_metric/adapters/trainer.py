@@ -173,7 +173,7 @@ class ComputeBERTScore:
         try:
             if not self._evaluation.told:
                 self._look(compute_result)
-            pass  # until the callback tells of the next rows
+            self._evaluation.told = False  # until the callback tells of the next rows
             self._take(eval_prediction)
             ended = compute_result
             if not compute_result:
@@ -231,7 +231,7 @@ class ComputeBERTScore:
 
     def _look(self, ended: bool) -> None:
         """Find out what is iterated, where no callback tells."""
-        dataloader = _active_dataloader()
+        dataloader = _active_dataloader(at_end=ended)
         if ended:  # without batch_eval_metrics the evaluation's is closed by now, and this may be the training's
             self._forget_rows_of_others(dataloader)
         else:
@@ -430,10 +430,16 @@ def _callback(owner: ComputeBERTScore) -> Any:
     return ForgetBrokenEvaluations()
 
 
-def _active_dataloader() -> Any:
-    """Return what accelerate iterates now: each evaluation with `batch_eval_metrics` has a data loader of its own."""
-    state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-    return None if state is None else getattr(state(), "active_dataloader", None)
+def _active_dataloader(*, at_end: bool) -> Any:
+    """Return what accelerate iterates now: each evaluation with `batch_eval_metrics` has a data loader of its own.
+
+    At its end the Trainer says so because accelerate does; otherwise it is one that was broken off, or the training's.
+    """
+    kind = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
+    state = None if kind is None else kind()
+    if at_end and not getattr(state, "end_of_dataloader", False):
+        return None
+    return getattr(state, "active_dataloader", None)
 
 
 def _length(dataloader: Any) -> int | None:
