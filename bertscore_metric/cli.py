@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
-_USER_ERRORS = (TypeError, ValueError, OSError, ImportError, NotImplementedError)
+
+_COLUMNS = ("precision", "recall", "f1")
 
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help="BERTScore for generated text: precision, recall and F1 by greedy matching of contextual embeddings.",
 )
@@ -35,19 +35,25 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's error is one line on stderr and exit code 2."""
-    words = spread(sys.argv[1:] if arguments is None else arguments)
+    words = spread(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         code = app(args=words, prog_name="bertscore-metric", standalone_mode=False)
     except Exception as error:
         # typer's own usage errors know how to say themselves in a line
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if not hasattr(error, "format_message") and not isinstance(error, _USER_ERRORS):
+        if not hasattr(error, "format_message") and not isinstance(error, _user_errors()):
             raise
         typer.echo(f"bertscore-metric: error: {' '.join(message.split())}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _user_errors() -> tuple[type[Exception], ...]:
+    torch = sys.modules.get("torch")
+    memory = (torch.OutOfMemoryError,) if torch else ()
+    return (TypeError, ValueError, OSError, ImportError, NotImplementedError, *memory)
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
@@ -94,7 +100,8 @@ def score(
     ] = None,
     text: Annotated[bool, typer.Option("--text", help="-c and -r hold texts themselves, not files.")] = False,
     candidate_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of candidates in .tsv, .csv and .jsonl files.")
+        str | None,
+        typer.Option(metavar="NAME", help="Column of candidates in .tsv (never quoted), .csv and .jsonl files."),
     ] = None,
     reference_column: Annotated[
         list[str] | None, typer.Option(metavar="NAME...", help="Columns of references; without -r in the same file.")
@@ -175,9 +182,15 @@ def score(
         "trust_remote_code": trust_remote_code,
     }
     base = ScoreConfig.from_yaml(config).to_mapping() if config else {}
+    if model is not None and model != base.get("model_name_or_path"):
+        base.pop("num_layers", None)  # that layer was chosen for the config's model
     chosen = ScoreConfig.from_mapping(
         {**base, **{name: value for name, value in settings.items() if value is not None}}
     )
+    if output:
+        files.check_output(output, [*([] if text else candidates), *([] if text else references or [])])
+    if idf_table and not Path(idf_table).expanduser().is_file():
+        raise FileNotFoundError(f"No file {idf_table!r} with an idf table.")
     systems, trusted = _read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     with _voice(quiet):
         results = _score(chosen, idf_table, systems, trusted, batch_size=batch_size, device=device, quiet=quiet)
@@ -201,6 +214,8 @@ def _read_texts(
         raise ValueError("Standard input (-) can be read once.")
     if not references and not reference_columns:
         raise ValueError("Name the references: --references FILE, or --reference-column NAME in a table of pairs.")
+    if len(set(candidates)) < len(candidates):
+        raise ValueError("A candidates file is named twice.")
     if not references and len(candidates) > 1:
         raise ValueError("Several candidates files need their references in files of their own (--references FILE).")
     systems = {path: files.read_candidates(path, candidate_column) for path in candidates}
@@ -226,6 +241,7 @@ def _score(
 ) -> dict[str, BERTScoreResult]:
     import dataclasses
 
+    from bertscore_metric.model import BERTScoreWarning
     from bertscore_metric.scorer import BERTScorer
     from bertscore_metric.weighting import IdfTable
 
@@ -233,15 +249,26 @@ def _score(
         config = dataclasses.replace(config, idf=IdfTable.load(idf_table))
     progress = not quiet and sys.stderr.isatty()
     scorer = BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=progress)
-    return {name: scorer.score(texts, references) for name, texts in systems.items()}
+    results = {}
+    for name, texts in systems.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", BERTScoreWarning)
+            results[name] = scorer.score(texts, references)
+        for warning in caught:
+            warnings.warn(f"{name}: {warning.message}" if len(systems) > 1 else warning.message, BERTScoreWarning, 2)
+    return results
 
 
 @contextmanager
 def _voice(quiet: bool) -> Iterator[None]:
     """Say warnings in a line each on stderr, and keep the chatter of the libraries away."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if sys.stderr.isatty() and not quiet else "1")
-    for name in ("transformers", "huggingface_hub"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    for library in ("HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):  # read when the libraries are imported
+        os.environ.setdefault(library, "error")
+    ours = logging.getLogger("bertscore_metric")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("bertscore-metric: %(message)s"))
+    handler.setLevel(logging.CRITICAL if quiet else logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not quiet:
@@ -249,8 +276,11 @@ def _voice(quiet: bool) -> Iterator[None]:
 
             warnings.simplefilter("always", BERTScoreWarning)
             warnings.showwarning = lambda message, *_: typer.echo(f"bertscore-metric: {message}", err=True)
-            logging.basicConfig(format="bertscore-metric: %(message)s", level=logging.WARNING)
-        yield
+        ours.addHandler(handler)
+        try:
+            yield
+        finally:
+            ours.removeHandler(handler)
 
 
 def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:
@@ -265,24 +295,36 @@ def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:
 def _as_text(results: dict[str, BERTScoreResult], segments: bool) -> str:
     lines = [str(next(iter(results.values())).signature)]
     for name, result in results.items():
-        lines.append(("" if len(results) == 1 else f"{Path(name).name}\t") + _summary(result))
+        prefix = "" if len(results) == 1 else f"{name}\t"
+        lines += [prefix + line for line in _summary(result)]
         if segments:
-            prefix = "" if len(results) == 1 else f"{Path(name).name}\t"
-            lines += [
-                f"{prefix}{number}\t{row['precision']:.6f}\t{row['recall']:.6f}\t{row['f1']:.6f}"
-                for number, row in enumerate(result.to_rows())
-            ]
+            lines += [prefix + line for line in _segment_lines(result)]
     return "\n".join(lines) + "\n"
 
 
-def _summary(result: BERTScoreResult) -> str:
-    numbers = "  ".join(
-        f"{label} {getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}"
-        for label, name in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
-    )
+def _summary(result: BERTScoreResult) -> list[str]:
+    """Return a line with means, deviations and counts; with all layers a line a layer."""
     share = f"{result.unk_share.candidates:.1%} / {result.unk_share.references:.1%}"
     counts = f"{result.n_segments} segments, {result.n_empty} empty, {result.n_truncated} truncated texts"
-    return f"{numbers}  ({counts}, unknown tokens {share})"
+    columns = [_layers(getattr(part, name)) for name in _COLUMNS for part in (result.mean, result.std)]
+    rows = [f"P {p:.6f} ± {p2:.6f}  R {r:.6f} ± {r2:.6f}  F1 {f:.6f} ± {f2:.6f}"
+            for p, p2, r, r2, f, f2 in zip(*columns, strict=True)]  # fmt: skip
+    if len(rows) > 1:
+        rows = [f"layer {number}\t{row}" for number, row in enumerate(rows)]
+    return [*rows[:-1], f"{rows[-1]}  ({counts}, unknown tokens {share})"]
+
+
+def _segment_lines(result: BERTScoreResult) -> Iterator[str]:
+    """Yield number, P, R and F1 of each segment; with all layers a line a layer, its number behind the segment's."""
+    for number, row in enumerate(result.to_rows()):
+        layers = list(zip(*(_layers(row[name]) for name in _COLUMNS), strict=True))
+        for layer, scores in enumerate(layers):
+            numbers = [number] if len(layers) == 1 else [number, layer]
+            yield "\t".join([*map(str, numbers), *(f"{score:.6f}" for score in scores)])
+
+
+def _layers(value: Any) -> list[float]:
+    return list(value) if isinstance(value, tuple | list) else [value]
 
 
 if __name__ == "__main__":

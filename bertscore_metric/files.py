@@ -60,15 +60,36 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[A
     return [group[0] for group in groups] if all(len(group) == 1 for group in groups) else groups
 
 
+def check_output(path: str, inputs: Sequence[str]) -> None:
+    """Refuse, before there is work, a file that cannot be written or that is read.
+
+    Raises:
+        ValueError: a folder, a file in no folder, or one of the inputs.
+    """
+    file = Path(path).expanduser()
+    if not path or file.is_dir():
+        raise ValueError(f"--output must name a file, got {path!r}.")
+    if not file.absolute().parent.is_dir():
+        raise ValueError(f"There is no folder {str(file.parent)!r} to write {file.name} to.")
+    for name in inputs:
+        other = Path(name).expanduser()
+        if name != STDIN and file.exists() and other.exists() and file.samefile(other):
+            raise ValueError(f"--output {path} would overwrite an input.")
+
+
 def write_text(path: str, text: str) -> None:
-    """Write a file whole or not at all."""
-    folder = Path(path).expanduser().absolute().parent
+    """Write a file whole or not at all; a device, a pipe or the target of a link is written to, not replaced."""
+    target = Path(path).expanduser()
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        target.write_text(text, encoding="utf-8", newline="\n")
+        return
+    folder = target.absolute().parent
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".bertscore-", text=False)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
         Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(Path(path).expanduser())
+        Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -89,6 +110,8 @@ def _is_table(path: str) -> bool:
 
 
 def _refuse_columns(path: str, columns: Sequence[str]) -> None:
+    if Path(path).suffix.lower() == ".json":
+        raise ValueError(f"{path} is JSON; only JSON lines are read (.jsonl, one object a line with named columns).")
     if columns:
         raise ValueError(f"Columns ({', '.join(columns)}) are named in .tsv, .csv and .jsonl files; {path} is none.")
 
@@ -100,6 +123,8 @@ def _read_lines(path: str) -> list[str]:
 
 
 def _decode(path: str) -> str:
+    if not path:
+        raise ValueError("The name of a file is empty.")
     if path == STDIN:
         data = sys.stdin.buffer.read()
     else:
@@ -121,8 +146,11 @@ def _decode(path: str) -> str:
 def _read_table(path: str, columns: Sequence[str], option: str) -> list[list[Any]]:
     text = _decode(path)
     suffix = Path(path).suffix.lower()
-    rows = _read_json_lines(path, text) if suffix == ".jsonl" else _read_delimited(path, text, _DELIMITERS[suffix])
-    known = list(dict.fromkeys(name for _, row in rows for name in row))
+    if suffix == ".jsonl":
+        rows = _read_json_lines(path, text)
+        known = list(dict.fromkeys(name for _, row in rows for name in row))
+    else:
+        known, rows = _read_delimited(path, text, _DELIMITERS[suffix])
     if not columns:
         raise ValueError(f"{path} is a table; name its column with {option}. It has: {', '.join(known)}.")
     for column in columns:
@@ -156,19 +184,26 @@ def _read_json_lines(path: str, text: str) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def _read_delimited(path: str, text: str, delimiter: str) -> list[tuple[int, dict[str, Any]]]:
+def _read_delimited(path: str, text: str, delimiter: str) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
+    csv.field_size_limit(2**31 - 1)  # a text may be long
     # Tab-separated text is not quoted by custom: a quotation mark in it is part of the sentence.
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
     )
+    n_lines = len(text.rstrip("\r\n").split("\n")) + 1
     try:
         header = next(reader)
+        twice = sorted({name for name in header if header.count(name) > 1})
+        if twice:
+            raise ValueError(f"{path} has several columns named {twice[0]!r}.")
         rows = []
         for cells in reader:
-            if not cells:
-                continue
+            if not cells and len(header) == 1:
+                cells = [""]  # a blank line is an empty text
+            if not cells and reader.line_num >= n_lines:
+                continue  # behind the last line
             if len(cells) != len(header):
                 raise ValueError(
                     f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)} columns."
@@ -178,4 +213,4 @@ def _read_delimited(path: str, text: str, delimiter: str) -> list[tuple[int, dic
         raise ValueError(f"{path} is empty; expected a header line with the names of the columns.") from None
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None
-    return rows
+    return header, rows

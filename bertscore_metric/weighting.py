@@ -158,7 +158,7 @@ class IdfTable(Mapping[int, float]):
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not an idf table: {error}.") from error
         if not isinstance(data, dict):
             raise ValueError(f"{path} must hold a JSON object from token id to weight, got {type(data).__name__}.")

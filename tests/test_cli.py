@@ -222,6 +222,19 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "--dtype", "int8", *BERT], "dtype must be one of float32, tf32"),
     (["-c", "c.txt", "-r", "r.txt", "--rescale", *BERT], "rescale_with_baseline needs the language"),
     (["-c", "c.txt", "-r", "r.txt"], "Name a model"),
+    (["-c", "c.txt", "c.txt", "-r", "r.txt"], "A candidates file is named twice"),
+    (["-c", "", "-r", "r.txt"], "The name of a file is empty"),
+    (["-c", "c.txt", "-r", "r.txt", "-o", "no/out.txt"], "There is no folder 'no' to write out.txt to"),
+    (["-c", "c.txt", "-r", "r.txt", "-o", "."], "--output must name a file, got '.'"),
+    (["-c", "c.txt", "-r", "r.txt", "-o", "c.txt"], "--output c.txt would overwrite an input"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-table", "no.json", *BERT], "No file 'no.json' with an idf table"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-table", "latin.txt", *BERT], "latin.txt is not an idf table"),
+    (["-c", "list.json", "-r", "r.txt"], "list.json is JSON; only JSON lines are read"),
+    (["-c", "twice.csv", "--candidate-column", "a", "-r", "r.txt"], "twice.csv has several columns named 'a'"),
+    (["-c", "gap.tsv", "--candidate-column", "hyp", "-r", "r.txt"], "gap.tsv, line 3: 0 cells, but the header has 2"),
+    (["-c", "head.tsv", "--candidate-column", "x", "-r", "r.txt"], "head.tsv has no column 'x'. It has: hyp, ref."),
+    (["-c", "c.txt", "-r", "r.txt", "--device", "cuda:99", *BERT], "There is no device 'cuda:99' here"),
+    (["-c", "c.txt", "-r", "r.txt", "--device", "99", *BERT], "There is no device '99' here"),
 ]
 
 
@@ -235,6 +248,10 @@ def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], words: list[
     (folder / "bad.jsonl").write_text('{"a": "x"}\n{"a": \n')
     (folder / "null.jsonl").write_text('{"a": null}\n')
     (folder / "bad.yaml").write_text("num_layer: 3\n")
+    (folder / "list.json").write_text("[]")
+    (folder / "twice.csv").write_text("a,a\nx,y\n")
+    (folder / "gap.tsv").write_text("hyp\tref\na\tb\n\na\tb\n")
+    (folder / "head.tsv").write_text("hyp\tref\n")
     assert message in run(capsys, "score", *words, code=2)
 
 
@@ -276,3 +293,51 @@ def test_help_and_version_need_no_torch() -> None:
         )
         assert text in done.stdout
         assert done.stdout.splitlines()[-1] == "0 set()"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_blank_lines_of_one_column_are_empty_texts(
+    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    """A blank line in a table of one column is a row without text, so no row shifts."""
+    (folder / f"c.{suffix}").write_text("hyp\na b c\n\nlast\n")
+    (folder / f"r.{suffix}").write_text("ref\na b c\nx\n\n")
+    columns = ["--candidate-column", "hyp", "--reference-column", "ref"]
+    got = json.loads(run(capsys, "score", "-c", f"c.{suffix}", "-r", f"r.{suffix}", *columns, "--json", "-s", *BERT))
+    assert [round(row["f1"], 5) for row in got["segments"]] == [1, 0, 0]
+
+
+def test_long_cells(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cell may be longer than the limit of Python's csv module."""
+    (folder / "long.csv").write_text("hyp,ref\n" + "the cat " * 20000 + ",the cat\n")
+    words = ["-c", "long.csv", "--candidate-column", "hyp", "--reference-column", "ref", "-q", "--json", *BERT]
+    assert json.loads(run(capsys, "score", *words))["n_truncated"] == 1
+
+
+def test_output_writes_into_links(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A link stays a link, and what it points to is written."""
+    (folder / "real.txt").write_text("old")
+    (folder / "link.txt").symlink_to("real.txt")
+    run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "-o", "link.txt", *BERT)
+    assert (folder / "link.txt").is_symlink()
+    assert (folder / "real.txt").read_text(encoding="utf-8").startswith("model:bert|")
+
+
+def test_all_layers_of_a_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With all layers the report has a line a layer, and a line for each layer of a segment."""
+    (folder / "all.yaml").write_text(f"model_name_or_path: {model_path('bert')}\nall_layers: true\n")
+    lines = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "all.yaml", "--segments").splitlines()
+    assert [line.split("\t")[0] for line in lines[1:6]] == [f"layer {number}" for number in range(5)]
+    assert len(lines) == 1 + 5 + 4 * 5
+    assert lines[6].startswith("0\t0\t")
+
+
+def test_another_model_drops_the_layer_of_the_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A config's layer belongs to its model; `--model` takes the layer of its own table."""
+    printed = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "en", "-m", "offline")
+    assert printed.startswith("model:sentence-transformers/all-MiniLM-L6-v2|layer:6|")
+
+
+def test_no_words_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bare command prints its help."""
+    assert "Score candidates against references" in run(capsys)
