@@ -353,7 +353,7 @@ def _device(device: str | int | torch.device | None) -> torch.device:
         raise ValueError(
             f"Unknown device {device!r}; use 'cpu', 'cuda', 'cuda:1', 'mps', or the number of a GPU."
         ) from error
-    available = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "meta": 0}
+    available = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if (chosen.index or 0) >= available.get(chosen.type, 1):
         raise ValueError(
             f"There is no device {device!r} here: {available['cuda']} GPUs"

@@ -4,9 +4,13 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import datasets
+import evaluate
 import pytest
 from conftest import TESTS
 
@@ -46,7 +50,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pairs.tsv").write_text(
         "output\tgold\nThe bridge was closed because of strong winds.\tStrong winds forced the bridge to close.\n"
     )
+    shutil.copytree(ROOT / "hub_card", tmp_path / "hub_card")
     monkeypatch.chdir(tmp_path)
+    for name in ("HF_METRICS_CACHE", "HF_MODULES_CACHE"):  # what evaluate writes
+        monkeypatch.setattr(evaluate.config, name, str(tmp_path / name))
+    monkeypatch.setattr(sys, "path", [*sys.path])  # its loader adds a folder
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
     return tmp_path
 
 
@@ -54,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_readme_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """README's Python runs from top to bottom in one session."""
     code = blocks("python")
-    assert len(code) >= 6
+    assert len(code) >= 12
     session: dict[str, object] = {}
     for block in code:
         exec(compile(block, "README.md", "exec"), session)

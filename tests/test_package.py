@@ -116,6 +116,16 @@ def test_wheel_command_line(installed: str, tmp_path: Path) -> None:
             "pip install 'bertscore_metric[offline]'",
         ),
         (
+            "evaluate",
+            "import bertscore_metric.adapters.evaluate",
+            "pip install 'bertscore_metric[evaluate]'",
+        ),
+        (
+            "torchmetrics",
+            "from bertscore_metric import BERTScore",
+            "pip install 'bertscore_metric[lightning]'",
+        ),
+        (
             "matplotlib",
             "from bertscore_metric.compat import plot_example; "
             f"plot_example('a', 'a', model_type={str(MODELS / 'bert')!r}, num_layers=1)",
@@ -149,7 +159,14 @@ def test_archives_hold_what_they_should(archives: tuple[Path, Path]) -> None:
         assert f"bertscore_metric/{name}" in wheel
     with tarfile.open(archives[1]) as archive:
         source = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "tests/test_golden.py", "tests/golden/baseline.csv"} <= source
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "tests/test_golden.py",
+        "tests/golden/baseline.csv",
+        "hub_card/bertscore.py",
+    } <= source
     assert not any("newstest" in name for name in source)
 
 

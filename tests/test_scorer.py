@@ -331,9 +331,10 @@ def test_release_encoders() -> None:
     import gc
     import weakref
 
-    score(CANDIDATES, REFERENCES, model_path("roberta"), num_layers=1)
+    settings = {"num_layers": 3, "dtype": "float16"}  # no other test's
+    score(CANDIDATES, REFERENCES, model_path("longformer"), **settings)
     kept = weakref.ref(encoder._latest[0])
-    score(CANDIDATES, REFERENCES, model_path("roberta"), num_layers=1)
+    score(CANDIDATES, REFERENCES, model_path("longformer"), **settings)
     assert encoder._latest[0] is kept()
     encoder.release_encoders()
     gc.collect()
@@ -480,8 +481,6 @@ def test_device() -> None:
     assert BERTScorer(model_path("bert"), num_layers=1, device=torch.device("cpu")).device == torch.device("cpu")
     with pytest.raises(ValueError, match="Unknown device 'gpu'; use 'cpu', 'cuda'"):
         BERTScorer(model_path("bert"), device="gpu")
-    with pytest.raises(ValueError, match="There is no device 'meta' here"):
-        BERTScorer(model_path("bert"), device="meta")
     beyond = torch.cuda.device_count()
     for device in (beyond, str(beyond), f"cuda:{beyond}"):
         with pytest.raises(ValueError, match=rf"There is no device {device!r} here: {beyond} GPUs.*; use 'cpu'"):

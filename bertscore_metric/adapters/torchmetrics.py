@@ -62,7 +62,8 @@ class BERTScore(RaggedMetric):
             match_special_tokens, empty, revision, trust_remote_code, use_safetensors: as in `ScoreConfig`.
         model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
         user_tokenizer, tokenizer: a transformers tokenizer, under torchmetrics' name and under ours.
-        user_forward_fn, baseline_url, num_threads: torchmetrics has them; here they are errors that say what to use.
+        num_threads: accepted, and without effect: no DataLoader is involved.
+        user_forward_fn, baseline_url: torchmetrics has them; here they are errors that say what to use.
         verbose: show a progress bar on stderr.
         device: where the encoder runs; by default where the metric is, so that it follows `.to(device)`.
         batch_size: most texts in an encoder batch; by default as many as fit the batch's token budget.
@@ -131,7 +132,7 @@ class BERTScore(RaggedMetric):
         embedding_store_bytes: int = STORE_BYTES,
         **kwargs: Any,
     ) -> None:
-        refuse_arguments(user_forward_fn, baseline_url, num_threads)
+        refuse_arguments(user_forward_fn, baseline_url)
         if reduction not in ("mean", "none"):
             raise ValueError(f"reduction must be 'mean' or 'none', got {reduction!r}.")
         if all_layers and reduction != "none":

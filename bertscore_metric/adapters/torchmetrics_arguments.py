@@ -36,7 +36,7 @@ def long_text_rule(long_text: str | None, truncation: bool | None) -> str:
     return "truncate" if long_text is None else long_text
 
 
-def refuse_arguments(user_forward_fn: Any, baseline_url: Any, num_threads: Any) -> None:
+def refuse_arguments(user_forward_fn: Any, baseline_url: Any) -> None:
     """Refuse arguments of torchmetrics' class that cannot be obeyed, and say what to use instead.
 
     Raises:
@@ -49,5 +49,3 @@ def refuse_arguments(user_forward_fn: Any, baseline_url: Any, num_threads: Any) 
         )
     if baseline_url is not None:
         raise ValueError("baseline_url is not supported: download the file and pass baseline_path=FILE.")
-    if num_threads:
-        raise ValueError(f"num_threads={num_threads} has no meaning here: no DataLoader is involved. Drop it.")

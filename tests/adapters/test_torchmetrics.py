@@ -176,7 +176,6 @@ def test_user_tokenizer_and_model() -> None:
     [
         ({"user_forward_fn": print}, r"user_forward_fn is not supported: pass encoder="),
         ({"baseline_url": "https://x"}, r"baseline_url is not supported: download the file and pass baseline_path"),
-        ({"num_threads": 4}, r"num_threads=4 has no meaning here"),
         ({"reduction": "sum"}, r"reduction must be 'mean' or 'none', got 'sum'"),
         ({"all_layers": True}, r"pass reduction='none', or one num_layers"),
         ({"truncation": True, "long_text": "error"}, "truncation and long_text say the same"),
