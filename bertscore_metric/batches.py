@@ -32,7 +32,7 @@ class BatchRule:
 def batch_rule(device_type: str, batch_size: int | None = None) -> BatchRule:
     """Return the rule for a device: small batches keep a CPU's cache warm, large ones fill a GPU."""
     if device_type == "cpu":
-        return BatchRule(batch_size, max_tokens=8192, max_padding=64)
+        return BatchRule(batch_size, max_tokens=2048, max_padding=64)
     return BatchRule(batch_size, max_tokens=32768, max_padding=1024)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bertscore_metric import ragged
 
-_GROUP_BYTES = 32 * 2**20  # embeddings and similarities of a group of pairs that are matched in one product
+_GROUP_BYTES = 16 * 2**20  # embeddings and similarities of a group of pairs that are matched in one product
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,13 @@ from bertscore_metric.batches import BatchRule, plan_batches, plan_chunks
 from bertscore_metric.embeddings import EmbeddingCollector
 from bertscore_metric.encoder import Encoder
 from bertscore_metric.matching import TokenMatches, match_pairs, unit
+from bertscore_metric.memory import give_back
 from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
 
-EMBEDDING_BYTES = 96 * 2**20  # embeddings of a chunk, which are in memory at a time
+EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
+_TOKENS_PER_CLEANING = 4096  # encoded before free memory is given back, which costs milliseconds
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def _embed_texts(
     """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim], until the next call."""
     total = int(texts.lengths[here].sum())
     flat: Tensor | None = None
+    tokens = 0
     known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
     new = here[~known & (texts.lengths[here] > 0)]
     for batch in plan_batches(texts.lengths[new], settings.rule):
@@ -169,6 +172,11 @@ def _embed_texts(
             flat = _room(buffer, rows, total, EMBEDDING_BYTES, int(texts.lengths.sum()))
         flat[:, ragged.positions(first[chosen], texts.lengths[chosen]).to(flat.device)] = rows
         bar.update(len(chosen))
+        tokens += rows.shape[1]
+        if tokens >= _TOKENS_PER_CLEANING:
+            del rows
+            give_back()
+            tokens = 0
     for text in here[known].tolist():
         rows = held[text]
         if flat is None:
