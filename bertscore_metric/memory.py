@@ -19,6 +19,6 @@ def give_back() -> None:
 @cache
 def _trim() -> Callable[[int], object]:
     try:
-        return ctypes.CDLL(None).malloc_trim  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # another C library, or Windows
         return lambda _: None

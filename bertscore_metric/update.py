@@ -20,7 +20,7 @@ from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
 
 EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
-_TOKENS_PER_CLEANING = 4096  # encoded before free memory is given back, which costs milliseconds
+_TOKENS_PER_CLEANING = 1536  # encoded before free memory is given back, which costs milliseconds
 
 
 @dataclass(frozen=True)
