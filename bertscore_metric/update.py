@@ -20,7 +20,7 @@ from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
 
 EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
-_TOKENS_PER_CLEANING = 1536  # encoded before free memory is given back, which costs milliseconds
+_SMALL_CALL = 100_000  # tokens of a call below which the heap has no time to fragment
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _embed_texts(
     """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim], until the next call."""
     total = int(texts.lengths[here].sum())
     flat: Tensor | None = None
-    tokens = 0
+    tidy = int(texts.lengths.sum()) > _SMALL_CALL
     known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
     new = here[~known & (texts.lengths[here] > 0)]
     for batch in plan_batches(texts.lengths[new], settings.rule):
@@ -172,11 +172,9 @@ def _embed_texts(
             flat = _room(buffer, rows, total, EMBEDDING_BYTES, int(texts.lengths.sum()))
         flat[:, ragged.positions(first[chosen], texts.lengths[chosen]).to(flat.device)] = rows
         bar.update(len(chosen))
-        tokens += rows.shape[1]
-        if tokens >= _TOKENS_PER_CLEANING:
-            del rows
+        del rows
+        if tidy:
             give_back()
-            tokens = 0
     for text in here[known].tolist():
         rows = held[text]
         if flat is None:
