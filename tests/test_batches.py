@@ -65,11 +65,11 @@ def test_a_text_above_the_token_limit_is_alone() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "mps"])
 def test_rule_of_a_device(device: str) -> None:
-    """A device's rule allows more tokens than a text has, has room for padding, and takes the user's batch size."""
+    """A device's rule allows more tokens than most texts have, has room for padding, and takes the user's batch size."""
     assert batch_rule(device).max_texts is None
     rule = batch_rule(device, 3)
     assert rule.max_texts == 3
-    assert rule.max_tokens >= 8192
+    assert rule.max_tokens >= 2048  # a longer text is a batch of its own
     assert 0 < rule.max_padding < rule.max_tokens / 8
     assert batch_rule("cuda").max_tokens > batch_rule("cpu").max_tokens
 
