@@ -65,7 +65,7 @@ def test_a_text_above_the_token_limit_is_alone() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "mps"])
 def test_rule_of_a_device(device: str) -> None:
-    """A device's rule allows more tokens than most texts have, has room for padding, and takes the user's batch size."""
+    """A device's rule allows more tokens than most texts have, room for padding, and the user's batch size."""
     assert batch_rule(device).max_texts is None
     rule = batch_rule(device, 3)
     assert rule.max_texts == 3
