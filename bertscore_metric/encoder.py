@@ -337,10 +337,12 @@ def _submodule(body: Any, path: str) -> Any:
 _NEUTRAL_CONFIG = frozenset({
     "_attn_implementation", "_commit_hash", "_name_or_path", "architectures", "bos_token_id", "decoder_start_token_id",
     "dtype", "eos_token_id", "finetuning_task", "forced_eos_token_id", "gradient_checkpointing", "id2label", "label2id",
-    "max_length", "num_labels", "output_attentions", "output_hidden_states", "problem_type", "return_dict",
-    "task_specific_params", "tie_word_embeddings", "tokenizer_class", "torch_dtype", "transformers_version",
-    "use_cache",
+    "max_length", "num_hidden_layers", "num_labels", "output_attentions", "output_hidden_states", "problem_type",
+    "return_dict", "task_specific_params", "tie_word_embeddings", "tokenizer_class", "torch_dtype",
+    "transformers_version", "use_cache",
 })  # fmt: skip
+# Values that mean the same as no value: which of them a configuration lists differs between versions of transformers.
+_UNSAID = frozenset({"None", "False", "absolute"})
 
 
 def _identity(body: Any) -> str:
@@ -348,7 +350,8 @@ def _identity(body: Any) -> str:
 
     Of every tensor it takes name, shape, the sum of its float32 bit patterns and 64 sampled values.
     """
-    settings = {key: value for key, value in body.config.to_diff_dict().items() if key not in _NEUTRAL_CONFIG}
+    listed = body.config.to_diff_dict().items()
+    settings = {key: value for key, value in listed if key not in _NEUTRAL_CONFIG and str(value) not in _UNSAID}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     for name, tensor in sorted(body.state_dict().items()):
         flat = tensor.detach().reshape(-1).to(torch.float32)

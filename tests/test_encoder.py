@@ -141,6 +141,18 @@ def test_weights_identity(tmp_path: Path) -> None:
     assert BERTScorer(str(second), num_layers=3).signature["weights"] != signature["weights"]
 
 
+@pytest.mark.parametrize(
+    ("name", "identity"),
+    [("minilm", "31c830c0f7aa"), ("albert", "e0c5c9e3edec"), ("bart", "8cff6071ed69"), ("bert", "99322665ff35"),
+     ("deberta", "a0aecd9d4275"), ("distilbert", "a0edf725f597"), ("roberta", "571e4610b4b0"),
+     ("xlm-roberta", "e915c9115b78")],
+)  # fmt: skip
+def test_weights_identity_in_every_version(name: str, identity: str) -> None:
+    """The identity is the same in transformers 4 and 5, whose configurations list different defaults."""
+    signature = str(shared_scorer(name, num_layers=1).signature)
+    assert f"|weights:{identity}|" in signature
+
+
 def test_a_fine_tuned_copy_finds_its_base_model(tmp_path: Path) -> None:
     """A folder whose configuration names its base model takes that model's layer."""
     folder = copy_model(tmp_path / "mine")
