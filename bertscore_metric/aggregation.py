@@ -11,6 +11,7 @@ from torch import Tensor
 from bertscore_metric import ragged
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.weighting import IdfTable, idf_weights, plain_weights, with_fallback
+from bertscore_metric.windows import WindowRule, count_windows
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class SegmentScores:
         unknown, tokens: [segment, 2] int64, unknown and all tokens of the candidate and of the references, special
             ones not counted.
         truncated, lost: [segment] int64, texts cut at the length limit, and tokens lost by it.
+        windows: [segment] int64, windows of the texts that are longer than one.
     """
 
     precision: Tensor
@@ -54,6 +56,7 @@ class SegmentScores:
     tokens: Tensor
     truncated: Tensor
     lost: Tensor
+    windows: Tensor
 
     @staticmethod
     def concatenate(parts: Sequence[SegmentScores]) -> SegmentScores:
@@ -66,7 +69,12 @@ class SegmentScores:
 
 
 def score_segments(
-    matches: TokenMatches, vocabulary: Vocabulary, idf: IdfTable | None = None, *, listed_specials: bool = False
+    matches: TokenMatches,
+    vocabulary: Vocabulary,
+    idf: IdfTable | None = None,
+    *,
+    listed_specials: bool = False,
+    window: WindowRule | None = None,
 ) -> SegmentScores:
     """Score segments from their matches.
 
@@ -75,6 +83,7 @@ def score_segments(
         vocabulary: which ids weigh nothing, are unknown, and so on.
         idf: weights of the tokens; `None` weighs all alike.
         listed_specials: special tokens weigh what the table says (a table given by the user), not 0.
+        window: how longer texts were cut into windows, to count them.
     """
     zero = vocabulary.unmatchable_ids if listed_specials else vocabulary.unweighted_ids | vocabulary.unmatchable_ids
     sides = []
@@ -107,7 +116,15 @@ def score_segments(
         tokens=torch.stack([c_tokens[first], ragged.sums(r_tokens, counts)], dim=1),
         truncated=(matches.candidate_lost[first] > 0).long() + ragged.sums((matches.reference_lost > 0).long(), counts),
         lost=matches.candidate_lost[first] + ragged.sums(matches.reference_lost, counts),
+        windows=_several(matches.candidate_lengths[first], window)
+        + ragged.sums(_several(matches.reference_lengths, window), counts),
     )
+
+
+def _several(lengths: Tensor, window: WindowRule | None) -> Tensor:
+    """Return the number of windows of texts that have several, 0 for the others: [text] int64 -> [text] int64."""
+    counts = torch.zeros_like(lengths) if window is None else count_windows(lengths, window)
+    return counts.masked_fill(counts == 1, 0)
 
 
 def _count(ids: Tensor, token: int | None, lengths: Tensor) -> Tensor:
@@ -157,4 +174,4 @@ def no_scores(layers: int) -> SegmentScores:
     """Return the scores of no segments."""
     row, column = torch.zeros(layers, 0), torch.zeros(0, dtype=torch.int64)
     pair = torch.zeros(0, 2, dtype=torch.int64)
-    return SegmentScores(row, row, row, row.long(), column.bool(), column.bool(), pair, pair, column, column)
+    return SegmentScores(row, row, row, row.long(), column.bool(), column.bool(), pair, pair, column, column, column)

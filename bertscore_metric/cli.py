@@ -306,6 +306,8 @@ def _summary(result: BERTScoreResult) -> list[str]:
     """Return a line with means, deviations and counts; with all layers a line a layer."""
     share = f"{result.unk_share.candidates:.1%} / {result.unk_share.references:.1%}"
     counts = f"{result.n_segments} segments, {result.n_empty} empty, {result.n_truncated} truncated texts"
+    if result.has_windows:
+        counts += f", {result.n_windows} windows"
     columns = [_layers(getattr(part, name)) for name in _COLUMNS for part in (result.mean, result.std)]
     rows = [f"P {p:.6f} ± {p2:.6f}  R {r:.6f} ± {r2:.6f}  F1 {f:.6f} ± {f2:.6f}"
             for p, p2, r, r2, f, f2 in zip(*columns, strict=True)]  # fmt: skip

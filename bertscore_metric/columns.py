@@ -50,7 +50,8 @@ def scores_to_columns(scores: SegmentScores) -> dict[str, Tensor]:
         (scores.empty.long() << _EMPTY)
         | (scores.fell_back.long() << _FELL_BACK)
         | (scores.truncated.clamp(max=_TRUNCATED_MOST) << _TRUNCATED)
-        | (scores.lost.clamp(max=_LOST_MOST) << _LOST)
+        # Texts in windows lose nothing, so the number of windows may stand where that of lost tokens would.
+        | (torch.where(scores.truncated > 0, scores.lost, scores.windows).clamp(max=_LOST_MOST) << _LOST)
     )
     return {
         "precision": _segment_first(scores.precision),
@@ -73,6 +74,8 @@ def columns_to_scores(columns: Mapping[str, Tensor], layers: int) -> SegmentScor
     """
     packed = _layer_first(columns["best_references"], layers)
     notes = packed[0]
+    truncated = (notes >> _TRUNCATED) & _TRUNCATED_MOST
+    lost_or_windows = (notes >> _LOST) & _LOST_MOST
     unknown, tokens = torch.zeros(2, packed.shape[1], 2, dtype=torch.int64)
     if packed.shape[1]:
         counts = columns[COUNTS].view(-1, 4).sum(0)
@@ -86,8 +89,9 @@ def columns_to_scores(columns: Mapping[str, Tensor], layers: int) -> SegmentScor
         fell_back=((notes >> _FELL_BACK) & 1).bool(),
         unknown=unknown,
         tokens=tokens,
-        truncated=(notes >> _TRUNCATED) & _TRUNCATED_MOST,
-        lost=(notes >> _LOST) & _LOST_MOST,
+        truncated=truncated,
+        lost=lost_or_windows.masked_fill(truncated == 0, 0),
+        windows=lost_or_windows.masked_fill(truncated > 0, 0),
     )
 
 

@@ -19,7 +19,7 @@ DTYPES = ("float32", "tf32", "bfloat16", "float16")
 RUN_SETTINGS = ("batch_size", "device", "verbose", "model", "tokenizer", "encoder")
 OTHER_NAMES = {"model_type": "model_name_or_path", "model_name": "model_name_or_path", "language": "lang"}
 EMPTY_RULES = ("score", "skip")
-LONG_TEXT_RULES = ("truncate", "error")
+LONG_TEXT_RULES = ("truncate", "error", "windows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,8 @@ class ScoreConfig:
         rescale_with_baseline: report (x - b) / (1 - b) with the baseline b of model and layer.
         baseline_path: a baseline file in bert_score's format; used when `rescale_with_baseline` is set.
         max_length: longest text in tokens, special tokens included; never above the model's own limit.
-        long_text: `truncate` cuts longer texts on the right, counts them and warns; `error` refuses them.
+        long_text: `truncate` cuts longer texts on the right, counts them and warns; `error` refuses them; `windows`
+            loses nothing: it embeds them in overlapping windows of `max_length`, and counts the windows.
         dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`.
         match_special_tokens: whether tokens may be matched to special tokens ([CLS], [SEP]), as in bert_score.
         empty: `score` counts a segment without text as 0; `skip` leaves it out of the mean.

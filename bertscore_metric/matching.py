@@ -7,6 +7,7 @@ which everything else is computed once the corpus is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from bertscore_metric import ragged
 
-_GROUP_BYTES = 16 * 2**20  # embeddings and similarities of a group of pairs that are matched in one product
+_GROUP_BYTES = 16 * 2**20  # embeddings and similarities of pairs that are matched in one product
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,50 @@ def match_groups(candidate_lengths: Tensor, reference_lengths: Tensor, dim: int,
     begin = widest = 0
     for end, (c, r) in enumerate(zip(cand, ref, strict=True)):
         widest = max(widest, c)
-        size = 4 * layers * ((widest + r) * dim + 3 * widest * r) * (end - begin + 1)
+        size = _product_bytes(widest, r, dim, layers) * (end - begin + 1)
         if end > begin and (size > _GROUP_BYTES or r > 1.25 * ref[begin] + 2):
             yield order[begin:end]
             begin, widest = end, c
     yield order[begin:]
+
+
+def _product_bytes(cand: int, ref: int, dim: int, layers: int) -> int:
+    """Return the bytes that matching a pair takes: copies of its embeddings, its similarities and two filled copies."""
+    return 4 * layers * ((cand + ref) * dim + 3 * cand * ref)
+
+
+def match_in_tiles(
+    candidate: Tensor, reference: Tensor, candidate_mask: Tensor, reference_mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Match one pair whose similarities do not fit into memory at once: tile after tile of their matrix.
+
+    Args:
+        candidate: [layer, cand, dim] of length 1.
+        reference: [layer, ref, dim] of length 1.
+        candidate_mask: [cand] bool, which tokens may be matched to.
+        reference_mask: [ref] bool.
+
+    Returns:
+        Best of the candidate's tokens [layer, cand] and of the reference's [layer, ref], as `greedy_match`. Beyond
+        these it takes `_GROUP_BYTES`, however long the texts are.
+    """
+    side = max(1, math.isqrt(_GROUP_BYTES // _product_bytes(1, 1, 0, len(candidate))))
+    lowest = torch.finfo(candidate.dtype).min
+    candidate_best = candidate.new_full(candidate.shape[:2], lowest)
+    reference_best = reference.new_full(reference.shape[:2], lowest)
+    for c_begin in range(0, candidate.shape[1], side):
+        c = slice(c_begin, c_begin + side)
+        for r_begin in range(0, reference.shape[1], side):
+            r = slice(r_begin, r_begin + side)
+            tile = similarity(candidate[:, c], reference[:, r])
+            c_best = _fill(tile, ~reference_mask[r], lowest).amax(-1)
+            r_best = _fill(tile, ~candidate_mask[c, None], lowest).amax(-2)
+            candidate_best[:, c] = torch.maximum(candidate_best[:, c], c_best)
+            reference_best[:, r] = torch.maximum(reference_best[:, r], r_best)
+    return (
+        candidate_best.masked_fill(~reference_mask.any(), 0),
+        reference_best.masked_fill(~candidate_mask.any(), 0),
+    )
 
 
 def match_pairs(
@@ -180,8 +220,7 @@ def match_pairs(
         c_index, r_index = c_index.to(embeddings.device), r_index.to(embeddings.device)
         c_mask = matchable[c_index] & c_real.to(embeddings.device)
         r_mask = matchable[r_index] & r_real.to(embeddings.device)
-        similarities = similarity(embeddings[:, c_index], embeddings[:, r_index])
-        c_best, r_best = greedy_match(similarities, c_mask, r_mask)
+        c_best, r_best = _match_group(embeddings, c_index, r_index, c_mask, r_mask)
         for best, mask, real, out, to, lengths in (
             (c_best, c_mask, c_real, candidate_best, candidate_to, candidate_lengths),
             (r_best, r_mask, r_real, reference_best, reference_to, reference_lengths),
@@ -189,3 +228,15 @@ def match_pairs(
             values = best.masked_fill(~mask, 0).clamp(-1, 1).cpu()
             out[:, ragged.positions(to[pairs], lengths[pairs])] = values[:, real]
     return candidate_best, reference_best
+
+
+def _match_group(
+    embeddings: Tensor, c_index: Tensor, r_index: Tensor, c_mask: Tensor, r_mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Match the pairs whose tokens are at the positions [pair, cand] and [pair, ref]; `greedy_match` of a group."""
+    layers, _, dim = embeddings.shape
+    if len(c_index) == 1 and _product_bytes(c_index.numel(), r_index.numel(), dim, layers) > _GROUP_BYTES:
+        c, r = (embeddings[:, int(index[0, 0]) : int(index[0, -1]) + 1] for index in (c_index, r_index))
+        c_best, r_best = match_in_tiles(c, r, c_mask[0], r_mask[0])
+        return c_best[:, None], r_best[:, None]
+    return greedy_match(similarity(embeddings[:, c_index], embeddings[:, r_index]), c_mask, r_mask)

@@ -63,6 +63,7 @@ class BERTScoreResult:
         empty: [segment] bool, nothing to score: the candidate or all references are without text.
         n_segments: number of segments, `n_empty` of them empty.
         n_truncated: number of texts cut at the length limit.
+        n_windows: number of windows of the texts that are longer than one, with `long_text="windows"`.
         unk_share: share of unknown tokens on either side.
         signature: every setting that changes a number.
     """
@@ -78,8 +79,14 @@ class BERTScoreResult:
     n_segments: int
     n_empty: int
     n_truncated: int
+    n_windows: int
     unk_share: UnknownShare
     signature: Signature
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether texts beyond the limit were embedded in windows, so that reports say how many."""
+        return ("long", "windows") in self.signature.items
 
     def __iter__(self) -> Iterator[Tensor]:
         """Unpack to precision, recall, F1."""
@@ -107,6 +114,7 @@ class BERTScoreResult:
             "n_segments": self.n_segments,
             "n_empty": self.n_empty,
             "n_truncated": self.n_truncated,
+            **({"n_windows": self.n_windows} if self.has_windows else {}),
             "unk_share": {"candidates": self.unk_share.candidates, "references": self.unk_share.references},
         }
         if segments:
@@ -154,6 +162,7 @@ def build_result(
         n_segments=len(scores.empty),
         n_empty=int(scores.empty.sum()),
         n_truncated=int(scores.truncated.sum()),
+        n_windows=int(scores.windows.sum()),
         unk_share=UnknownShare(*(u / n if n else 0.0 for u, n in zip(n_unknown, n_tokens, strict=True))),
         signature=signature,
     )
@@ -183,7 +192,7 @@ def notable(scores: SegmentScores, *, skip_empty: bool = False) -> list[str]:
     if cut:
         messages.append(
             f"{cut} texts are longer than the model's limit; {lost} tokens at their ends were not scored "
-            f"(long_text='error' refuses such texts)."
+            f"(long_text='windows' scores them all, long_text='error' refuses such texts)."
         )
     for side, unknown, tokens in zip(
         ("candidates", "references"), scores.unknown.sum(0).tolist(), scores.tokens.sum(0).tolist(), strict=True

@@ -114,6 +114,7 @@ def select_scores(scores: SegmentScores, rows: Tensor) -> SegmentScores:
         tokens=tokens,
         truncated=scores.truncated[rows],
         lost=scores.lost[rows],
+        windows=scores.windows[rows],
     )
 
 

@@ -273,7 +273,7 @@ class BERTScorer:
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh
-        return score_segments(matches, self._vocabulary, idf, listed_specials=fixed)
+        return score_segments(matches, self._vocabulary, idf, listed_specials=fixed, window=self._settings.window)
 
     def own_arithmetic(self) -> AbstractContextManager[None]:
         """Return the context that this scorer computes in, whatever the caller's settings; for adapters."""
@@ -308,6 +308,7 @@ def _encoder_settings(
         dim=model.dim,
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
         rule=batch_rule(device.type, batch_size),
+        window=text.window,
     )
 
 

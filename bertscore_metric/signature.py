@@ -84,6 +84,7 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
         ("rescale", "no" if baseline is None else baseline.name),
         ("dtype", config.dtype),
         ("maxlen", "no" if limit is None else str(limit)),
+        *([] if model.tokenizer.window is None else [("long", "windows")]),  # then maxlen is the window
         ("special", "match" if config.match_special_tokens else "skip"),
         ("empty", config.empty),
         ("weights", model.encoder.fingerprint),

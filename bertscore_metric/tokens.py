@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bertscore_metric import ragged
 from bertscore_metric.pairs import Segments
+from bertscore_metric.windows import WindowRule, window_positions
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +55,28 @@ class TokenizedTexts:
         """Return the number of texts."""
         return len(self.lengths)
 
-    def batch(self, texts: Tensor, pad_id: int, special_ids: Tensor) -> TokenBatch:
-        """Return the texts with the given numbers as a batch, padded on the right to the longest."""
-        index, mask = ragged.padded_positions(ragged.starts(self.lengths)[texts], self.lengths[texts])
+    def batch(
+        self,
+        texts: Tensor,
+        pad_id: int,
+        special_ids: Tensor,
+        *,
+        windows: tuple[Tensor, WindowRule] | None = None,
+    ) -> TokenBatch:
+        """Return the texts with the given numbers as a batch, padded on the right to the longest.
+
+        Args:
+            texts: [row] int64.
+            pad_id: id of the padding token.
+            special_ids: ids that carry no text, for the mask.
+            windows: where the window begins that is taken of each text ([row] int64, see `Windows.starts`), and the
+                rule; without it whole texts.
+        """
+        first, lengths = ragged.starts(self.lengths)[texts], self.lengths[texts]
+        if windows is None:
+            index, mask = ragged.padded_positions(first, lengths)
+        else:
+            index, mask = window_positions(first, lengths, *windows)
         ids = torch.where(mask, self.ids[index].long(), pad_id)
         return TokenBatch(ids, mask, torch.isin(ids, special_ids) | ~mask)
 
@@ -122,11 +142,13 @@ class TextTokenizer:
         model_type: `config.model_type` of the model, which decides about the prefix space and about `</s>`.
         position_limit: how many tokens the model's position table holds; `None` without a table.
         max_length: a lower limit, special tokens included; one above the model's own is reduced to that.
-        long_text: `truncate` cuts longer texts on the right, `error` refuses them.
+        long_text: `truncate` cuts longer texts on the right, `error` refuses them, `windows` keeps them whole; then
+            `window` says how the encoder's windows are cut, where there is a limit.
         special_ids: ids that carry no text; by default the tokenizer's own.
 
     Raises:
-        ValueError: `max_length` leaves no room for a token beside the special ones.
+        ValueError: `max_length` leaves no room for a token beside the special ones, or windows are asked for and the
+            tokenizer does not put the same special tokens around every text.
     """
 
     def __init__(
@@ -156,6 +178,9 @@ class TextTokenizer:
             self._tokenizer, self._prefix, sorted(self.special_ids), sorted(self.unweighted_ids), self.unknown_id
         )
         self.limit = _limit(self._tokenizer, position_limit, max_length, n_special=len(empty))
+        self.window: WindowRule | None = None
+        if long_text == "windows" and self.limit is not None:
+            self.window = WindowRule(self.limit, *_frame(empty, self._encode(["a"])[0]))
 
     def __call__(self, texts: Sequence[str], *, name: str = "texts") -> TokenizedTexts:
         """Encode texts.
@@ -174,12 +199,12 @@ class TextTokenizer:
             part = [text.strip() for text in texts[begin : begin + _TEXTS_PER_CALL]]
             encoded = self._encode(part)
             part_lost = [0] * len(part)
-            if self.limit is not None:
+            if self.limit is not None and self.window is None:
                 long = [index for index, one in enumerate(encoded) if len(one) > self.limit]
                 if long and self._long_text == "error":
                     raise ValueError(
                         f"{name} hold a text of {len(encoded[long[0]])} tokens, and the limit is {self.limit}: "
-                        f"{part[long[0]][:60]!r}... Use long_text='truncate', or split it."
+                        f"{part[long[0]][:60]!r}... Use long_text='windows' or 'truncate', or split it."
                     )
                 if long:
                     for index, cut in zip(long, self._encode([part[i] for i in long], self.limit), strict=True):
@@ -270,6 +295,18 @@ def _unweighted_ids(tokenizer: Any, model_type: str | None) -> frozenset[int]:
     if framing or model_type in END_TOKEN_COUNTS_MODEL_TYPES:
         return frozenset(framing)
     return frozenset(tokenizer.all_special_ids) - ({_unknown_id(tokenizer)} - _structural_ids(tokenizer))
+
+
+def _frame(empty: list[int], text: list[int]) -> tuple[int, int]:
+    """Return how many special tokens stand before a text and behind it: `empty` are they alone, `text` has some."""
+    front = next((k for k, (a, b) in enumerate(zip(empty, text, strict=False)) if a != b), len(empty))
+    behind = len(empty) - front
+    if len(text) <= len(empty) or text[len(text) - behind :] != empty[front:]:
+        raise ValueError(
+            f"long_text='windows' needs a tokenizer that puts the same special tokens around every text; this gives "
+            f"{empty} for an empty text and {text} for 'a'. Use long_text='truncate' or 'error'."
+        )
+    return front, behind
 
 
 def _unknown_id(tokenizer: Any) -> int | None:

@@ -17,6 +17,7 @@ from bertscore_metric.matching import TokenMatches, match_pairs, unit
 from bertscore_metric.memory import give_back
 from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
+from bertscore_metric.windows import WindowRule, plan_windows
 
 EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
@@ -34,6 +35,7 @@ class EncoderSettings:
         dim: size of an embedding, to plan memory by; `None` to find out by embedding the shortest text.
         layers: how many layers `embed` returns.
         rule: when a batch is full.
+        window: how texts that are too long for the encoder are cut; `None` where none is.
     """
 
     pad_id: int
@@ -42,6 +44,7 @@ class EncoderSettings:
     dim: int | None
     layers: int
     rule: BatchRule
+    window: WindowRule | None = None
 
 
 def match_segments(
@@ -165,13 +168,15 @@ def _embed_texts(
     tidy = int(texts.lengths.sum()) > _SMALL_CALL
     known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
     new = here[~known & (texts.lengths[here] > 0)]
-    for batch in plan_batches(texts.lengths[new], settings.rule):
-        chosen = new[batch]
-        rows = _embed_batch(texts, chosen, encoder, settings)
+    windows = plan_windows(texts.lengths[new], settings.window)
+    for chosen in plan_batches(windows.lengths, settings.rule):
+        rows = _embed_batch(texts, new[windows.texts[chosen]], windows.starts[chosen], encoder, settings)
         if flat is None:
             flat = _room(buffer, rows, total, EMBEDDING_BYTES, int(texts.lengths.sum()))
-        flat[:, ragged.positions(first[chosen], texts.lengths[chosen]).to(flat.device)] = rows
-        bar.update(len(chosen))
+        if int(windows.kept[chosen].sum()) < rows.shape[1]:
+            rows = rows[:, windows.kept_rows(chosen).to(rows.device)]
+        flat[:, windows.kept_positions(first[new], chosen).to(flat.device)] = rows
+        bar.update(int(windows.last[chosen].sum()))
         del rows
         if tidy:
             give_back()
@@ -197,12 +202,18 @@ def _find_dim(texts: TokenizedTexts, encoder: Encoder, settings: EncoderSettings
     if not len(some):
         return 1
     shortest = some[texts.lengths[some].argmin()][None]
-    return int(_embed_batch(texts, shortest, encoder, settings).shape[-1])
+    return int(_embed_batch(texts, shortest, torch.zeros_like(shortest), encoder, settings).shape[-1])
 
 
-def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings) -> Tensor:
-    """Return the unit embeddings of the texts `chosen`, text after text: [layer, token, dim]."""
-    batch = texts.batch(chosen, settings.pad_id, settings.special_ids)
+def _embed_batch(
+    texts: TokenizedTexts, chosen: Tensor, starts: Tensor, encoder: Encoder, settings: EncoderSettings
+) -> Tensor:
+    """Return the unit embeddings of windows, one after the other: [layer, token, dim].
+
+    The windows are those of the texts `chosen` [window] that begin at `starts` [window]; of short texts the whole text.
+    """
+    windows = None if settings.window is None else (starts, settings.window)
+    batch = texts.batch(chosen, settings.pad_id, settings.special_ids, windows=windows)
     try:
         output = encoder.embed(batch)
     except RuntimeError as error:
@@ -216,7 +227,8 @@ def _embed_batch(texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settin
         output = None
     if output is None:  # outside the handler, whose traceback would keep the failed batch alive
         half = (len(chosen) + 1) // 2
-        halves = (_embed_batch(texts, part, encoder, settings) for part in (chosen[:half], chosen[half:]))
+        parts = ((chosen[:half], starts[:half]), (chosen[half:], starts[half:]))
+        halves = (_embed_batch(texts, *part, encoder, settings) for part in parts)
         return torch.cat(list(halves), dim=1)
     if not isinstance(output, Tensor):
         raise TypeError(f"The encoder must return a torch.Tensor, got {type(output).__name__}.")

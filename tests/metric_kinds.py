@@ -100,6 +100,8 @@ KINDS: dict[str, Kind] = {
     "embeddings kept": Kind({"keep_embeddings": True}),
     "no special tokens": Kind({"match_special_tokens": False, "idf": True, "compute_on_cpu": True}),
     "long texts cut": Kind({"max_length": 6, "embedding_store_bytes": 0}),
+    "long texts in windows": Kind({"max_length": 6, "long_text": "windows"}, encoder=None, numbered=True),
+    "long texts in windows, corpus idf": Kind({"max_length": 7, "long_text": "windows", "idf": True}, encoder=None),
     "model by name": Kind({}, encoder=None),
 }
 

@@ -72,6 +72,7 @@ def _score(kind: Kind, share: list[int]) -> dict[str, Any]:
         "again": again,
         "best": metric.best_reference,
         "rows": rows,
+        "windows": metric._result.n_windows,
         "texts": getattr(encoder, "n_texts", None),
         "synced": metric._is_synced,
     }
@@ -93,11 +94,11 @@ def _error(function: Callable[[], Any]) -> str:
 def _duplicates(rank: int) -> Any:
     # Seven segments over two ranks: a distributed sampler interleaves them and repeats the first to fill up.
     out = {}
-    for name in ("numbered", "corpus idf, numbered", "all layers, corpus idf"):
+    for name in ("numbered", "corpus idf, numbered", "all layers, corpus idf", "long texts in windows"):
         kind = KINDS[name]
         metric = kind.metric()
         kind.update(metric, [0, 2, 4, 6] if rank == 0 else [1, 3, 5, 0], step=3)
-        out[name] = scores(metric.compute())
+        out[name] = scores(metric.compute()), metric._result.n_windows
     return out
 
 

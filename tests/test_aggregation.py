@@ -22,6 +22,7 @@ from bertscore_metric.aggregation import (
     score_segments,
     weighted_mean,
 )
+from bertscore_metric.windows import WindowRule
 
 TOLERANCE = {"atol": 1e-6, "rtol": 1e-6}  # the scores are float32, and an F1 of P near -R is far from 0
 CLS, SEP, UNKNOWN = 0, 1, 2
@@ -173,6 +174,9 @@ def to_matches(layers: int, segments: list[Segment]) -> TokenMatches:
     return TokenMatches(*columns, reference_counts=torch.tensor([len(one) for one in segments], dtype=torch.int64))
 
 
+WINDOW = WindowRule(size=4, front=0, behind=0)  # windows of 4 tokens, 2 from one to the next
+
+
 @dataclass(frozen=True)
 class Expected:
     """What a loop finds for one segment: P, R, F1 and the best reference by layer, and the counts."""
@@ -184,6 +188,7 @@ class Expected:
     tokens: tuple[int, int]
     truncated: int
     lost: int
+    windows: int
 
 
 def loop(segment: Segment, layers: int, vocabulary: Vocabulary, idf: IdfTable | None, listed: bool) -> Expected:
@@ -226,6 +231,7 @@ def loop(segment: Segment, layers: int, vocabulary: Vocabulary, idf: IdfTable | 
         tokens=(tokens[0], sum(tokens[1:])),
         truncated=sum(text.lost > 0 for text in texts),
         lost=sum(text.lost for text in texts),
+        windows=sum(len(range(0, len(text.ids) - WINDOW.size + 2, 2)) for text in texts if len(text.ids) > WINDOW.size),
     )
 
 
@@ -243,7 +249,7 @@ def test_segments_equal_a_loop(corpus: tuple[int, list[Segment]], vocabulary: st
     """Scores, best references and counts of any segments are those of the loop."""
     words, (idf, listed) = VOCABULARIES[vocabulary], TABLES[table]
     layers, segments = corpus
-    found = score_segments(to_matches(layers, segments), words, idf, listed_specials=listed)
+    found = score_segments(to_matches(layers, segments), words, idf, listed_specials=listed, window=WINDOW)
     expected = [loop(segment, layers, words, idf, listed) for segment in segments]
     for column, name in enumerate(("precision", "recall", "f1")):
         wanted = [[one.scores[layer][column] for one in expected] for layer in range(layers)]
@@ -257,7 +263,7 @@ def test_segments_equal_a_loop(corpus: tuple[int, list[Segment]], vocabulary: st
             if best != expected[number].scores[layer][3]:
                 alone = [loop([pair], 1, words, idf, listed) for pair in by_layer(segment, layer)]
                 assert alone[best].scores[0][2] == pytest.approx(expected[number].scores[layer][2], abs=1e-12)
-    for name in ("empty", "fell_back", "truncated", "lost"):
+    for name in ("empty", "fell_back", "truncated", "lost", "windows"):
         assert getattr(found, name).tolist() == [getattr(one, name) for one in expected]
     assert found.unknown.tolist() == [list(one.unknown) for one in expected]
     assert found.tokens.tolist() == [list(one.tokens) for one in expected]

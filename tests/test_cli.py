@@ -314,6 +314,19 @@ def test_long_cells(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "score", *words))["n_truncated"] == 1
 
 
+def test_windows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--long-text windows` scores long texts whole, and both reports say in how many windows."""
+    words = ["-c", "c.txt", "-r", "r.txt", "--long-text", "windows", "--max-length", "6", *BERT]
+    result = expected(CANDIDATES, REFERENCES, long_text="windows", max_length=6)
+    lines = run(capsys, "score", *words).splitlines()
+    assert "|maxlen:6|long:windows|" in lines[0]
+    assert lines[1].endswith(
+        f"(4 segments, 1 empty, 0 truncated texts, {result.n_windows} windows, unknown tokens 0.0% / 0.0%)"
+    )
+    assert result.n_windows > 0
+    assert json.loads(run(capsys, "score", "--json", *words))["n_windows"] == result.n_windows
+
+
 def test_output_writes_into_links(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A link stays a link, and what it points to is written."""
     (folder / "real.txt").write_text("old")

@@ -38,7 +38,8 @@ CANDIDATES, REFERENCES = [c for c, _ in CORPUS], [r for _, r in CORPUS]
 def parts(layers: int, **settings: Any) -> tuple[BERTScorer, Any]:
     """Return a scorer, and what its update half says of the corpus."""
     encoder = HashEncoder() if layers == 1 else LayeredEncoder()
-    scorer = BERTScorer(encoder=encoder, tokenizer=tokenizer(), all_layers=layers > 1, max_length=7, **settings)
+    settings = {"max_length": 7, "all_layers": layers > 1, **settings}
+    scorer = BERTScorer(encoder=encoder, tokenizer=tokenizer(), **settings)
     return scorer, scorer.match(scorer.tokenize(CANDIDATES, REFERENCES))
 
 
@@ -62,10 +63,11 @@ def test_matches_survive_columns(layers: int) -> None:
     assert matches.candidate_lost.any()
 
 
+@pytest.mark.parametrize("long_text", ["truncate", "windows"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_scores_survive_columns(layers: int) -> None:
+def test_scores_survive_columns(layers: int, long_text: str) -> None:
     """Scores and notes come back unchanged; unknown and all tokens do in sum."""
-    scorer, scores = parts(layers)
+    scorer, scores = parts(layers, long_text=long_text)
     assert isinstance(scores, SegmentScores)
     columns = scores_to_columns(scores)
     assert {name: column.dtype for name, column in columns.items()} == SCORE_COLUMNS
@@ -77,7 +79,10 @@ def test_scores_survive_columns(layers: int) -> None:
         else:
             assert torch.equal(getattr(back, name), getattr(expected, name)), name
     assert scores.empty.any()
-    assert scores.truncated.any()
+    assert (bool(scores.truncated.any()), bool(scores.windows.any())) == (
+        long_text == "truncate",
+        long_text == "windows",
+    )
     assert scorer.layers == layers
 
 

@@ -31,7 +31,8 @@ def segment_scores(n: int, layers: int = 1, seed: int = 0, **changed: Tensor) ->
     columns = {name: torch.rand(layers, n, generator=generator) * 2 - 1 for name in NAMES}
     no, zero = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.int64)
     counts = torch.zeros(n, 2, dtype=torch.int64)
-    rest = {"empty": no, "fell_back": no, "unknown": counts, "tokens": counts + 10, "truncated": zero, "lost": zero}
+    rest = {"empty": no, "fell_back": no, "unknown": counts, "tokens": counts + 10, "truncated": zero, "lost": zero,
+            "windows": zero}  # fmt: skip
     best = torch.randint(0, 3, (layers, n), generator=generator)
     return replace(SegmentScores(**columns, best_reference=best, **rest), **changed)
 
@@ -54,7 +55,7 @@ def flags(n: int, *marked: int) -> Tensor:
 def test_fields() -> None:
     """A result has the fields that scripts rely on."""
     promised = {"precision", "recall", "f1", "raw", "mean", "std", "best_reference", "n_segments", "n_empty",
-                "n_truncated", "unk_share", "signature"}  # fmt: skip
+                "n_truncated", "n_windows", "unk_share", "signature"}  # fmt: skip
     assert promised <= {field.name for field in fields(BERTScoreResult)}
 
 
@@ -183,6 +184,7 @@ def test_counts() -> None:
     )
     result = result_of(scores)
     assert result.n_truncated == 3
+    assert result.n_windows == 0
     assert result.unk_share.candidates == pytest.approx(3 / 12)
     assert result.unk_share.references == pytest.approx(5 / 10)
     none = result_of(segment_scores(2, tokens=torch.zeros(2, 2, dtype=torch.int64)))
@@ -213,6 +215,18 @@ def test_keys() -> None:
     assert list(plain["unk_share"]) == ["candidates", "references"]
     assert all(list(row) == [*NAMES, "best_reference"] for row in full["segments"])
     assert {key: full[key] for key in KEYS} == plain
+
+
+def test_windows() -> None:
+    """The windows of long texts are counted; the dictionary says how many where the signature says there may be any."""
+    scores = segment_scores(3, windows=torch.tensor([0, 5, 2]))
+    assert result_of(scores).n_windows == 7
+    assert "n_windows" not in result_of(scores).to_dict()
+    signature = Signature((*SIGNATURE.items, ("long", "windows")))
+    data = build_result(scores, None, signature, by_layer=False, skip_empty=False).to_dict()
+    assert list(data) == [*KEYS[:-1], "n_windows", KEYS[-1]]
+    assert type(data["n_windows"]) is int
+    assert data["n_windows"] == 7
 
 
 def test_values() -> None:
@@ -314,6 +328,7 @@ def test_notable_truncation() -> None:
     [message] = notable(segment_scores(3, truncated=torch.tensor([2, 0, 1]), lost=torch.tensor([9, 0, 4])))
     assert message.startswith("3 texts are longer than the model's limit; 13 tokens at their ends were not scored")
     assert "long_text='error'" in message
+    assert "long_text='windows'" in message
 
 
 def test_notable_unknown() -> None:

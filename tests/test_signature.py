@@ -79,6 +79,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rescale_with_baseline": ({}, {"rescale_with_baseline": True, "baseline_path": "{}/one.csv"}),
     "baseline_path": ({"rescale_with_baseline": True, "baseline_path": "{}/one.csv"}, {"baseline_path": "{}/two.csv"}),
     "max_length": ({}, {"max_length": 8}),
+    "long_text": ({"max_length": 8}, {"long_text": "windows"}),
     "dtype": ({}, {"dtype": "bfloat16"}),
     "match_special_tokens": ({}, {"match_special_tokens": False}),
     "empty": ({}, {"empty": "skip"}),
@@ -89,13 +90,11 @@ NEUTRAL: dict[str, tuple[dict[str, Any], str]] = {
     "trust_remote_code": ({"trust_remote_code": True}, "the model here has no code of its own; a permission, no rule"),
     "use_safetensors": ({"use_safetensors": False}, "another file format of the same weights, whose hash is there"),
 }
-# It changes which texts are refused, and is in the signature although the numbers of the others stay.
-REFUSES = {"long_text": {"long_text": "error"}}
 
 
 def test_every_setting_is_accounted_for() -> None:
     """Every field of the config is in exactly one of the tables above."""
-    named = [*CHANGES, *NEUTRAL, *REFUSES]
+    named = [*CHANGES, *NEUTRAL]
     assert sorted(named) == sorted(field.name for field in dataclasses.fields(ScoreConfig))
 
 
@@ -122,11 +121,21 @@ def test_settings_that_change_no_number(name: str) -> None:
 
 def test_setting_that_refuses_texts() -> None:
     """Refusing long texts instead of cutting them changes no number, and is not in the signature."""
-    one, other = scorer_of({"max_length": 8}), scorer_of({"max_length": 8, **REFUSES["long_text"]})
+    one, other = scorer_of({"max_length": 8}), scorer_of({"max_length": 8, "long_text": "error"})
     assert one.signature == other.signature
     assert scores_of(one).n_truncated > 0
     with pytest.raises(ValueError, match=r"tokens, and the limit is 8: "):
         scores_of(other)
+
+
+def test_windows_only_count_where_there_is_a_limit() -> None:
+    """With windows `maxlen` is the window; a model without a limit never needs one, and then nothing is said."""
+    signature = scorer_of({"max_length": 8, "long_text": "windows"}).signature
+    assert (signature["maxlen"], signature["long"]) == ("8", "windows")
+    free, windows = (
+        BERTScorer(model_path("deberta-v3-nomax"), num_layers=2, long_text=rule) for rule in ("truncate", "windows")
+    )
+    assert free.signature == windows.signature
 
 
 def test_language_that_only_chose_the_model() -> None:

@@ -36,6 +36,8 @@ def test_any_split_is_the_same(kind: Kind, step: int) -> None:
     same(metric.compute(), wanted(kind))
     same(metric.compute(), wanted(kind))
     assert torch.equal(metric.best_reference, kind.expected().best_reference)
+    assert metric._result.n_windows == kind.expected().n_windows
+    assert (metric._result.n_windows > 0) == (kind.settings.get("long_text") == "windows")
 
 
 def test_compute_in_between(kind: Kind) -> None:
@@ -70,6 +72,7 @@ def test_merge(kind: Kind, computed: bool, as_dict: bool) -> None:
         second.compute()
     first.merge_state(second.metric_state if as_dict else second)
     same(first.compute(), wanted(kind))
+    assert first._result.n_windows == kind.expected().n_windows
     same(second.compute(), wanted(kind, ALL[4:]))
     assert first.update_count == 2
 
@@ -122,7 +125,9 @@ def test_pickle(kind: Kind) -> None:
     assert metric.update_count == 1
     kind.update(metric, ALL[4:])
     same(metric.compute(), wanted(kind))
-    same(pickle.loads(pickle.dumps(metric)).compute(), wanted(kind))
+    again = pickle.loads(pickle.dumps(metric))
+    same(again.compute(), wanted(kind))
+    assert again._result.n_windows == kind.expected().n_windows
 
 
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda metric: metric.clone()], ids=["deepcopy", "clone"])
@@ -172,18 +177,23 @@ def test_two_ranks(two_ranks: Any, name: str, split: str, dtype: str) -> None:
         same(got["again"], wanted(kind))
         assert torch.equal(got["best"], kind.expected().best_reference)
         assert got["rows"] == len(ranks.SPLITS[split][rank])
+        assert got["windows"] == kind.expected().n_windows
         assert not got["synced"]
         if kind.encoder is not None:
             segments = [kind.corpus[number] for number in ranks.SPLITS[split][rank]]
             assert got["texts"] <= sum(1 + len(r) for _, r in segments)
 
 
-@pytest.mark.parametrize("name", ["numbered", "corpus idf, numbered", "all layers, corpus idf"])
+@pytest.mark.parametrize(
+    "name", ["numbered", "corpus idf, numbered", "all layers, corpus idf", "long texts in windows"]
+)
 def test_sampler_duplicates(two_ranks: Any, name: str) -> None:
     """Rows come in the order of their samples, and what the sampler repeated counts once, also in df and N."""
     kind = KINDS[name]
     for rank in (0, 1):
-        same(two_ranks[rank]["more"]["duplicates"][name], wanted(kind, ALL[:7]))
+        value, n_windows = two_ranks[rank]["more"]["duplicates"][name]
+        same(value, wanted(kind, ALL[:7]))
+        assert n_windows == kind.expected(ALL[:7]).n_windows
 
 
 def test_conflicting_numbers_on_two_ranks(two_ranks: Any) -> None:
