@@ -288,6 +288,15 @@ def test_a_failed_compute_leaves_nothing(memory: bool, tmp_path: Path) -> None:
     assert other.compute()["f1"] == pytest.approx([1])
 
 
+def test_long_texts_in_windows() -> None:
+    """Long texts are scored whole where that is asked for, and the hashcode says so."""
+    settings = {"long_text": "windows", "max_length": 6}
+    candidates, references = ["a dog sat on the red table", "a cat"], ["the cat sat near the red table", "the cat"]
+    got = metric().compute(predictions=candidates, references=references, **settings)
+    assert same(got, core(candidates, references, **settings))
+    assert "|maxlen:6|long:windows|" in got["hashcode"]
+
+
 def test_no_model_is_an_error_that_says_so() -> None:
     """Without model and language the error says how to name one."""
     with pytest.raises(ValueError, match=r"Name a model .*lang="):

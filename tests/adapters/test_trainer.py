@@ -283,6 +283,15 @@ def test_batches() -> None:
     close(score(prediction(ids, labels)), core(CANDIDATES, TARGETS, idf=True))
 
 
+def test_long_texts_in_windows() -> None:
+    """Texts that are longer than a window are scored whole, and the result says in how many windows."""
+    settings = {"long_text": "windows", "max_length": 4}
+    score = compute(**settings)
+    close(score(prediction(padded(CANDIDATES), padded(TARGETS))), core(CANDIDATES, TARGETS, **settings))
+    expected = BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer("bert"), **settings).score(CANDIDATES, TARGETS)
+    assert score.result.n_windows == expected.n_windows > 0
+
+
 def test_a_rejected_batch_ends_the_evaluation() -> None:
     """After an error nothing of the evaluation is left."""
     ids, labels = padded(CANDIDATES), padded(TARGETS)

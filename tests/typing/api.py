@@ -24,6 +24,7 @@ assert_type(result.f1, Tensor)
 assert_type(result.raw.recall, Tensor)
 assert_type(result.mean.f1, float | tuple[float, ...])
 assert_type(result.n_segments, int)
+assert_type(result.n_windows, int)
 assert_type(result.signature, Signature)
 assert_type(result.signature.comparable_to(Signature.parse("model:x")), bool)
 precision, recall, f1 = result
