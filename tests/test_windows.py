@@ -264,6 +264,12 @@ def test_memory_of_the_device_runs_out() -> None:
     assert torch.equal(scores(got), scores(own().score([STORY], [STORY + " go"])))
 
 
+def test_progress_counts_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    """The progress bar counts texts, not windows, and ends where it should."""
+    own(verbose=True).score([STORY, SHORT], [STORY + " go", SHORT])
+    assert "3/3" in capsys.readouterr().err
+
+
 def test_store() -> None:
     """Stored references in windows are not embedded again and give the same scores."""
     fake, store = HashEncoder(), EmbeddingStore(2**20)
