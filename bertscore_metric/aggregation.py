@@ -85,17 +85,12 @@ def score_segments(
         listed_specials: special tokens weigh what the table says (a table given by the user), not 0.
         window: how longer texts were cut into windows, to count them.
     """
-    zero = vocabulary.unmatchable_ids if listed_specials else vocabulary.unweighted_ids | vocabulary.unmatchable_ids
     sides = []
     for ids, lengths in (
         (matches.candidate_ids, matches.candidate_lengths),
         (matches.reference_ids, matches.reference_lengths),
     ):
-        unweighted = vocabulary.unweighted_ids | vocabulary.unmatchable_ids
-        weights = plain_weights(ids, unweighted) if idf is None else idf_weights(ids, idf, zero)
-        fell = torch.zeros(len(lengths), dtype=torch.bool)
-        if idf is not None and bool((ragged.sums(weights, lengths) <= 0).any()):
-            weights, fell = with_fallback(weights, plain_weights(ids, unweighted), lengths)
+        weights, fell = token_weights(ids, lengths, vocabulary, idf, listed_specials=listed_specials)
         text = plain_weights(ids, vocabulary.special_ids)
         sides.append((weights, fell, ragged.sums(text, lengths).long(), _count(ids, vocabulary.unknown_id, lengths)))
     (c_weights, c_fell, c_tokens, c_unknown), (r_weights, r_fell, r_tokens, r_unknown) = sides
@@ -125,6 +120,28 @@ def _several(lengths: Tensor, window: WindowRule | None) -> Tensor:
     """Return the number of windows of texts that have several, 0 for the others: [text] int64 -> [text] int64."""
     counts = torch.zeros_like(lengths) if window is None else count_windows(lengths, window)
     return counts.masked_fill(counts == 1, 0)
+
+
+def token_weights(
+    ids: Tensor, lengths: Tensor, vocabulary: Vocabulary, idf: IdfTable | None = None, *, listed_specials: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return what every token weighs: 1 or its idf, 0 for special tokens.
+
+    Args:
+        ids: [token] int64, text after text.
+        lengths: [text] int64.
+        vocabulary, idf, listed_specials: as for `score_segments`.
+
+    Returns:
+        Weights [token] float64, and the texts whose idf weights were all 0, so that they weigh as without idf [text].
+    """
+    unweighted = vocabulary.unweighted_ids | vocabulary.unmatchable_ids
+    if idf is None:
+        return plain_weights(ids, unweighted), torch.zeros(len(lengths), dtype=torch.bool)
+    weights = idf_weights(ids, idf, vocabulary.unmatchable_ids if listed_specials else unweighted)
+    if bool((ragged.sums(weights, lengths) <= 0).any()):
+        return with_fallback(weights, plain_weights(ids, unweighted), lengths)
+    return weights, torch.zeros(len(lengths), dtype=torch.bool)
 
 
 def _count(ids: Tensor, token: int | None, lengths: Tensor) -> Tensor:

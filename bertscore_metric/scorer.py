@@ -7,7 +7,7 @@ import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,12 +15,12 @@ from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, s
 from bertscore_metric.baseline import Baseline, find_baseline
 from bertscore_metric.batches import batch_rule
 from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric.embeddings import EmbeddingCollector, SegmentEmbeddings, segment_embeddings
 from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
 from bertscore_metric.numerics import own_arithmetic
-from bertscore_metric.pairs import Segments, parse_segments
+from bertscore_metric.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.report import BERTScoreResult, build_result, notable
 from bertscore_metric.signature import sign
 from bertscore_metric.store import EmbeddingStore
@@ -28,6 +28,10 @@ from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_s
 from bertscore_metric.update import EncoderSettings, match_segments
 from bertscore_metric.weighting import IdfTable, document_frequencies, inverse_document_frequencies
 
+if TYPE_CHECKING:
+    from bertscore_metric.analysis.explain import By, Explanation
+
+_EXPLAINED_BYTES = 2**32  # embeddings of one segment, far beyond what a picture can show
 _WAITING_TOKENS = 32768  # small updates wait until they fill a few well-planned batches
 
 
@@ -223,9 +227,7 @@ class BERTScorer:
         with self.own_arithmetic():
             matches = [part for part in parts if isinstance(part, TokenMatches)]
             if matches:
-                corpus = TokenMatches.concatenate(matches)
-                counts = document_frequencies(corpus.reference_ids, corpus.reference_lengths)
-                scores = self._score(corpus, inverse_document_frequencies(counts))
+                scores = self._score(TokenMatches.concatenate(matches), self.corpus_idf(matches))
             else:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
@@ -235,6 +237,58 @@ class BERTScorer:
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
             )
+
+    def explain(
+        self, candidate: str, reference: str | Sequence[str], *, by: By = "f1", corpus: Any = None
+    ) -> Explanation:
+        """Explain the score of one segment, token by token.
+
+        Args:
+            candidate: one text.
+            reference: one text, or several, of which the one that decides the number `by` is explained.
+            by: `precision`, `recall` or `f1`; each is decided by the reference that is best in it.
+            corpus: with `idf=True` the references to count in; by default those that were streamed.
+
+        Raises:
+            TypeError, ValueError: wrong texts, no corpus to count idf in, or `all_layers`.
+
+        Example:
+            >>> pair = BERTScorer("offline", num_layers=5).explain("a cat sat", ["the dog", "a cat sat down"])
+            >>> pair.reference_number, round(pair.f1, 3), pair.reference_tokens[4]
+            (1, 0.888, 'down')
+        """
+        if not isinstance(candidate, str):
+            raise TypeError(f"candidate must be one text (str), got {type(candidate).__name__}.")
+        with self.own_arithmetic():
+            segments = self.tokenize([candidate], [reference])
+            collector = EmbeddingCollector(_EXPLAINED_BYTES)
+            self.match(segments, collector=collector)
+            columns = {name: [column] for name, column in collector.columns(segments).items()}
+            segment = segment_embeddings(columns, 0, self.layers)
+            return self.explain_embeddings(segment, self._idf_of(corpus), by=by)
+
+    def explain_embeddings(
+        self, segment: SegmentEmbeddings, idf: IdfTable | None = None, *, by: By = "f1"
+    ) -> Explanation:
+        """Explain a segment whose embeddings are at hand, for adapters; `idf` is the corpus' with `idf=True`."""
+        from bertscore_metric.analysis.explain import explain_segment
+
+        if self.config.all_layers:
+            raise ValueError("An explanation shows one layer: use a scorer with num_layers=..., without all_layers.")
+        with self.own_arithmetic():
+            return explain_segment(
+                segment, self.model.tokenizer, self._vocabulary, idf if self._idf is None else self._idf,
+                listed_specials=self._idf is not None, by=by, signature=str(self.signature),
+                baseline=None if self._baseline is None else self._baseline.values[0],
+            )  # fmt: skip
+
+    def corpus_idf(self, parts: Sequence[TokenMatches | SegmentScores]) -> IdfTable | None:
+        """Return the idf weights counted in the references of what `match` returned; `None` unless `idf=True`."""
+        matches = [part for part in parts if isinstance(part, TokenMatches)]
+        if self.config.idf is not True or not matches:
+            return None
+        counts = [document_frequencies(part.reference_ids, part.reference_lengths) for part in matches]
+        return inverse_document_frequencies(sum(counts[1:], start=counts[0]))
 
     @property
     def layers(self) -> int:
@@ -270,6 +324,22 @@ class BERTScorer:
         if self._waiting:
             self._done = [*self._done, self.match(TokenizedSegments.concatenate(self._waiting))]
             self._waiting = []
+
+    def _idf_of(self, corpus: Any) -> IdfTable | None:
+        if self.config.idf is not True:
+            if corpus is not None:
+                raise ValueError("corpus= is for idf=True; this scorer does not count idf in a corpus.")
+            return None
+        if corpus is not None:
+            texts = self.model.tokenizer(check_texts(corpus, "corpus"), name="corpus")
+            return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
+        self._drain()
+        if not self._done:
+            raise ValueError(
+                "With idf=True a score depends on the corpus: pass its references as corpus=, or stream it with "
+                "update() first."
+            )
+        return self.corpus_idf(self._done)
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh

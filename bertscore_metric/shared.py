@@ -31,6 +31,7 @@ from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TokenBatch
 from bertscore_metric.waiting import WAITING_BYTES, n_bytes
+from bertscore_metric.weighting import IdfTable
 
 
 class SharedScorer:
@@ -138,6 +139,15 @@ class SharedScorer:
         if len(sample_ids):
             scores = scores_in_sample_order(scores, sample_ids, tolerance)
         return scorer.report([scores])
+
+    def corpus_idf(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> IdfTable | None:
+        """Return the idf weights that `report` counts in the same columns; `None` unless `idf=True`."""
+        if self.config.idf is not True:
+            return None
+        matches = columns_to_matches(columns, self.reporter.layers)
+        if len(sample_ids):
+            matches = matches_in_sample_order(matches, sample_ids, SCORE_TOLERANCE[self.config.dtype])
+        return self.reporter.corpus_idf([matches])
 
     def n_segments(self, columns: Mapping[str, Sequence[Tensor]]) -> int:
         """Return how many segments there are in columns that come in parts."""

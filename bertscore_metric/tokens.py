@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from bertscore_metric import ragged
 from bertscore_metric.pairs import Segments
+from bertscore_metric.spelling import spell_bytes, word_mark, word_numbers
 from bertscore_metric.windows import WindowRule, window_positions
 
 logger = logging.getLogger(__name__)
@@ -223,6 +225,22 @@ class TextTokenizer:
         """Return the token strings of ids, as the vocabulary spells them."""
         return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
 
+    def spelled(self, ids: Sequence[int]) -> list[str]:
+        """Return tokens as people read them: bytes as characters, a leading space as `▁`; special ones as they are."""
+        tokens = self.tokens(ids)
+        if not _spells_bytes(self._tokenizer):
+            return tokens
+        spelled: list[str] = []
+        for special, run in groupby(zip(ids, tokens, strict=True), lambda pair: pair[0] in self.special_ids):
+            part = [token for _, token in run]
+            spelled += part if special else spell_bytes(part, self._tokenizer.convert_tokens_to_string)
+        return spelled
+
+    def words(self, ids: Sequence[int]) -> list[int]:
+        """Return the number of the word that each token of a text belongs to; a special token is one of its own."""
+        mark = word_mark(self._tokenizer.get_vocab())
+        return word_numbers(self.spelled(ids), [token in self.special_ids for token in ids], mark)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the lock, which cannot be pickled or copied."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
@@ -282,6 +300,10 @@ def _is_byte_level(tokenizer: Any) -> bool:
     if backend is not None:
         return "ByteLevel" in json.dumps(json.loads(backend.to_str()).get("pre_tokenizer"))
     return type(tokenizer).__name__ in ("RobertaTokenizer", "GPT2Tokenizer")
+
+
+def _spells_bytes(tokenizer: Any) -> bool:
+    return _is_byte_level(tokenizer) or "ByT5" in type(tokenizer).__name__
 
 
 def _structural_ids(tokenizer: Any) -> set[int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ from bertscore_metric.report import BERTScoreResult
 from bertscore_metric.samples import check_sample_ids, parse_sample_ids, sample_order
 from bertscore_metric.shared import SharedScorer
 from bertscore_metric.signature import Signature
+from bertscore_metric.weighting import IdfTable
 
 try:
     from torchmetrics import Metric, MetricCollection
@@ -44,6 +45,9 @@ except ImportError as error:
         f"The torchmetrics metric needs torchmetrics, which is not installed ({error}): "
         f"pip install 'bertscore_metric[lightning]'"
     ) from error
+
+if TYPE_CHECKING:
+    from bertscore_metric.analysis.explain import By, Explanation
 
 Reduction = Literal["mean", "none"]
 SCORES = ("precision", "recall", "f1")
@@ -176,6 +180,7 @@ class BERTScore(RaggedMetric):
             verbose=verbose,
         )
         self._gathered: dict[str, list[Tensor]] | None = None
+        self._corpus_idf: IdfTable | None = None
         self.add_columns(
             {**self._shared.columns, "sample_ids": torch.int64},
             hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16],
@@ -203,9 +208,7 @@ class BERTScore(RaggedMetric):
 
         In the order of `compute`, which is called where that has not happened; on several ranks all must then do so.
         """
-        if self._computed is None or self._result is None:
-            self._computed = None
-            self.compute()
+        self._compute_once()
         best: Tensor = self._result.best_reference
         return best.to(self.device)
 
@@ -257,7 +260,9 @@ class BERTScore(RaggedMetric):
         """
         self._check_rows(self._columns())
         columns = {name: self.column(name) for name in self._shared.columns}
-        self._result = result = self._shared.report(columns, self.column("sample_ids"))
+        ids = self.column("sample_ids")
+        self._result = result = self._shared.report(columns, ids)
+        self._corpus_idf = self._shared.corpus_idf(columns, ids) if self.keep_embeddings else None
         values = {name: self._value(result, name) for name in SCORES}
         return {**values, "hash": str(result.signature)} if self.return_hash else values
 
@@ -290,6 +295,21 @@ class BERTScore(RaggedMetric):
             index = int(order[index]) if 0 <= index < len(order) else len(ids)
         return segment_embeddings(columns, index, self._shared.reporter.layers)
 
+    def explain(self, index: int, *, by: By = "f1") -> Explanation:
+        """Explain the score of a segment from the embeddings kept with `keep_embeddings=True`, without the encoder.
+
+        Args:
+            index: number of the segment, as for `kept_embeddings`.
+            by: `precision`, `recall` or `f1`; with several references each is decided by the one that is best in it.
+
+        Raises:
+            ValueError: nothing was kept, or the metric has `all_layers`.
+            IndexError: there is no such segment.
+        """
+        segment = self.kept_embeddings(index)
+        self._compute_once()  # on several ranks idf counts the references of all
+        return self._shared.reporter.explain_embeddings(segment, self._corpus_idf, by=by)
+
     def gather_embeddings(self) -> None:
         """Give every rank the kept embeddings of all ranks; to be called on all of them.
 
@@ -311,6 +331,11 @@ class BERTScore(RaggedMetric):
         if val is None:
             val = {name: value.mean() for name, value in self.compute().items() if isinstance(value, Tensor)}
         return self._plot(val, ax)
+
+    def _compute_once(self) -> None:
+        if self._computed is None or self._result is None:
+            self._computed = None
+            self.compute()
 
     def _value(self, result: BERTScoreResult, name: str) -> Tensor:
         if self.reduction == "none":

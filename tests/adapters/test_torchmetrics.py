@@ -927,6 +927,22 @@ def test_kept_embeddings_follow_the_numbers() -> None:
         metric.kept_embeddings(3)
 
 
+@quiet
+@pytest.mark.parametrize("idf", [False, True])
+def test_explain_without_the_encoder(idf: bool) -> None:
+    """Kept embeddings explain every score of the metric, in the order of the samples, with the idf of the corpus."""
+    metric = vectors(keep_embeddings=True, idf=idf)
+    metric.update(PREDS, TARGET, [2, 0, 1])
+    metric.release()
+    for index in range(3):
+        pair = metric.explain(index)
+        scores = metric.compute()
+        assert pair.f1 == pytest.approx(float(scores["f1"][index]), abs=TOLERANCE)
+        assert float(pair.precision_contributions.sum()) == pytest.approx(pair.precision, abs=TOLERANCE)
+    metric.update(PREDS[:1], TARGET[:1], [3])  # which changes the corpus
+    assert metric.explain(3).f1 == pytest.approx(float(metric.compute()["f1"][3]), abs=TOLERANCE)
+
+
 # The package.
 
 

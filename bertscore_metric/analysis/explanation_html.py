@@ -1,0 +1,84 @@
+"""An explanation as an HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from bertscore_metric.spelling import bare
+
+if TYPE_CHECKING:
+    from bertscore_metric.analysis.explain import Explanation
+
+
+def to_html(explanation: Explanation) -> str:
+    """Return a self-contained page; every text in it is escaped.
+
+    Raises:
+        ImportError: jinja2 is not installed.
+    """
+    return render("explanation.html", explanation=view(explanation))
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template of this folder with values, escaped.
+
+    Raises:
+        ImportError: jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError("HTML pages need jinja2: pip install 'bertscore_metric[plot]'.") from error
+    loader = PackageLoader("bertscore_metric.analysis", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(**values)
+
+
+def view(explanation: Explanation) -> dict[str, Any]:
+    """Return what the templates show of an explanation: numbers, and both texts token by token."""
+    e = explanation
+    return {
+        "precision": f"{e.precision:.6f}",
+        "recall": f"{e.recall:.6f}",
+        "f1": f"{e.f1:.6f}",
+        "reference_number": e.reference_number + 1,
+        "signature": e.signature,
+        "sides": [
+            {"name": "candidate", "number": "precision", "tokens": _tokens(
+                e.candidate_tokens, e.candidate_words, e.candidate_match, e.similarity, e.candidate_weights,
+                e.precision_contributions, e.reference_tokens)},
+            {"name": "reference", "number": "recall", "tokens": _tokens(
+                e.reference_tokens, e.reference_words, e.reference_match, e.similarity.T, e.reference_weights,
+                e.recall_contributions, e.candidate_tokens)},
+        ],
+    }  # fmt: skip
+
+
+def _tokens(
+    tokens: tuple[str, ...],
+    words: tuple[int, ...],
+    matches: Tensor,
+    similar: Tensor,
+    weights: Tensor,
+    contributions: Tensor,
+    others: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    largest = max(float(contributions.max()), 1e-9) if len(contributions) else 1.0
+    rows = []
+    for index, (token, match) in enumerate(zip(tokens, matches.tolist(), strict=True)):
+        matched = f"matches {bare(others[match])}, cosine {similar[index, match]:.4f}" if match >= 0 else "no match"
+        rows.append(
+            {
+                "text": bare(token),
+                "space": bool(index) and words[index] != words[index - 1],
+                "match": match,
+                "counts": float(weights[index]) > 0,
+                "shade": round(max(float(contributions[index]) / largest, 0.0), 3),
+                "tip": f"{matched}, weight {weights[index]:.4g}, contributes {contributions[index]:.4f}",
+            }
+        )
+    return rows

@@ -1,0 +1,124 @@
+"""Tokens as people read them: pure functions on the strings of a vocabulary."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+
+_INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
+_MOST_BYTES = 4  # of a character in UTF-8
+_REST = "⋯"  # stands at a token that completes the character shown at the one before
+# How vocabularies mark where words begin or go on, and where the mark stands.
+_CONTINUES_BEFORE, _BEGINS_BEFORE, _ENDS_AFTER, _CONTINUES_AFTER = "##", "▁", "</w>", "@@"
+
+
+def spell_bytes(tokens: Sequence[str], decode: Callable[[list[str]], str]) -> list[str]:
+    r"""Spell tokens that stand for bytes: a character of several at the first, `⋯` at the others, a space as `▁`.
+
+    Args:
+        tokens: [token], as the vocabulary spells them, without special tokens.
+        decode: turns such tokens into text, `U+FFFD` or nothing for bytes that are no whole character.
+
+    Example:
+        >>> spell_bytes(["a", "b"], lambda tokens: "".join(tokens).replace("ab", "é").replace("a", "\ufffd"))
+        ['é', '⋯']
+    """
+    spelled: list[str] = []
+    while len(spelled) < len(tokens):
+        begin = len(spelled)
+        for end in range(begin + 1, min(begin + _MOST_BYTES, len(tokens)) + 1):
+            text = decode(list(tokens[begin:end]))
+            if text and _INCOMPLETE not in text:
+                break
+        else:
+            end, text = begin + 1, decode([tokens[begin]]) or _INCOMPLETE
+        spelled.append(text.replace(" ", _BEGINS_BEFORE).replace("\n", "\\n").replace("\t", "\\t"))
+        spelled += [_REST] * (end - begin - 1)
+    return spelled
+
+
+def word_mark(vocabulary: Iterable[str]) -> str:
+    """Return the mark by which a vocabulary tells words from pieces of words, or "" where it has none.
+
+    It is the most frequent of `##` (goes on), `▁` or a byte-level space (begins), `</w>` (ends), `@@` (goes on after).
+    """
+    marks = {_CONTINUES_BEFORE: 0, _BEGINS_BEFORE: 0, _ENDS_AFTER: 0, _CONTINUES_AFTER: 0}
+    for token in vocabulary:
+        if token.startswith(_CONTINUES_BEFORE):
+            marks[_CONTINUES_BEFORE] += 1
+        elif token.startswith((_BEGINS_BEFORE, "Ġ")):
+            marks[_BEGINS_BEFORE] += 1
+        elif token.endswith(_ENDS_AFTER):
+            marks[_ENDS_AFTER] += 1
+        elif token.endswith(_CONTINUES_AFTER):
+            marks[_CONTINUES_AFTER] += 1
+    most = max(marks, key=marks.__getitem__)
+    return most if marks[most] else ""
+
+
+def word_numbers(tokens: Sequence[str], special: Sequence[bool], mark: str) -> list[int]:
+    """Number the word that each token belongs to, from 0; a special token is a word of its own.
+
+    Args:
+        tokens: [token], spelled.
+        special: [token], whether it is a special token.
+        mark: of the vocabulary, from `word_mark`. Without one every token is a word.
+
+    Returns:
+        [token]; wide characters (Chinese, Japanese, Korean) always begin a word, for such text has no spaces to tell.
+
+    Example:
+        >>> word_numbers(["[CLS]", "em", "##bed", "it", "[SEP]"], [True, False, False, False, True], "##")
+        [0, 1, 1, 2, 3]
+    """
+    numbers: list[int] = []
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1] if index else ""
+        begins = (
+            not index
+            or special[index]
+            or special[index - 1]
+            or (token != _REST and _begins(token, before, mark))
+            or unicodedata.east_asian_width(token.removeprefix(_CONTINUES_BEFORE)[:1] or " ") in "WF"
+        )
+        numbers.append((numbers[-1] if numbers else -1) + int(begins))
+    return numbers
+
+
+def _begins(token: str, before: str, mark: str) -> bool:
+    if mark == _CONTINUES_BEFORE:
+        return not token.startswith(mark)
+    if mark == _BEGINS_BEFORE:
+        return token.startswith(mark)
+    if mark == _ENDS_AFTER:
+        return before.endswith(mark)
+    if mark == _CONTINUES_AFTER:
+        return not before.endswith(mark)
+    return True
+
+
+def bare(token: str) -> str:
+    """Return a token without the marks of its vocabulary, or the mark where there is nothing else.
+
+    Example:
+        >>> bare("##bed"), bare("▁there"), bare("▁"), bare("happy</w>")
+        ('bed', 'there', '▁', 'happy')
+    """
+    return _unmarked(token) or token
+
+
+def join(tokens: Sequence[str]) -> str:
+    """Join the tokens of a word, without the marks of its pieces.
+
+    Example:
+        >>> join(["em", "##bed", "##ding"]), join(["▁em", "bedding"]), join(["hap@@", "py"])
+        ('embedding', 'embedding', 'happy')
+    """
+    return (
+        "".join("" if index and token == _REST else _unmarked(token) for index, token in enumerate(tokens)) or tokens[0]
+    )
+
+
+def _unmarked(token: str) -> str:
+    piece = token.removeprefix(_CONTINUES_BEFORE).removeprefix(_BEGINS_BEFORE)
+    return piece.removesuffix(_ENDS_AFTER).removesuffix(_CONTINUES_AFTER)
