@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -238,8 +239,11 @@ class TextTokenizer:
 
     def words(self, ids: Sequence[int]) -> list[int]:
         """Return the number of the word that each token of a text belongs to; a special token is one of its own."""
-        mark = word_mark(self._tokenizer.get_vocab())
-        return word_numbers(self.spelled(ids), [token in self.special_ids for token in ids], mark)
+        return word_numbers(self.spelled(ids), [token in self.special_ids for token in ids], self._word_mark)
+
+    @cached_property
+    def _word_mark(self) -> str:
+        return word_mark(self._tokenizer.get_vocab())
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the lock, which cannot be pickled or copied."""
