@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import json
+import math
 import os
 import sys
 import tempfile
@@ -60,7 +61,30 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[A
     return [group[0] for group in groups] if all(len(group) == 1 for group in groups) else groups
 
 
-def check_output(path: str, inputs: Sequence[str]) -> None:
+def read_numbers(path: str, column: str) -> list[float]:
+    """Return one number a row of a table's column.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: no table, no such column, or a cell that is no finite number; the message names line or columns.
+    """
+    if not _is_table(path):
+        _refuse_columns(path, [column])
+    known, rows = _load_table(path)
+    _check_column(path, column, known)
+    return [_number(path, line, row, column) for line, row in rows]
+
+
+def has_column(path: str, column: str) -> bool:
+    """Return whether a file is a table with this column.
+
+    Raises:
+        FileNotFoundError, ValueError: as for `read_numbers`.
+    """
+    return _is_table(path) and column in _load_table(path)[0]
+
+
+def check_output(path: str, inputs: Sequence[str], option: str = "--output") -> None:
     """Refuse, before there is work, a file that cannot be written or that is read.
 
     Raises:
@@ -68,13 +92,13 @@ def check_output(path: str, inputs: Sequence[str]) -> None:
     """
     file = Path(path).expanduser()
     if not path or file.is_dir():
-        raise ValueError(f"--output must name a file, got {path!r}.")
+        raise ValueError(f"{option} must name a file, got {path!r}.")
     if not file.absolute().parent.is_dir():
         raise ValueError(f"There is no folder {str(file.parent)!r} to write {file.name} to.")
     for name in inputs:
         other = Path(name).expanduser()
         if name != STDIN and file.exists() and other.exists() and file.samefile(other):
-            raise ValueError(f"--output {path} would overwrite an input.")
+            raise ValueError(f"{option} {path} would overwrite an input.")
 
 
 def write_text(path: str, text: str) -> None:
@@ -144,21 +168,29 @@ def _decode(path: str) -> str:
 
 
 def _read_table(path: str, columns: Sequence[str], option: str) -> list[list[Any]]:
+    known, rows = _load_table(path)
+    if not columns:
+        raise ValueError(f"{path} is a table; name its column with {option}. It has: {', '.join(known)}.")
+    for column in columns:
+        _check_column(path, column, known)
+    return [[_cell(path, line, row, column) for column in columns] for line, row in rows]
+
+
+def _load_table(path: str) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
+    """Return the names of a table's columns, and its rows with the numbers of their lines."""
     text = _decode(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".jsonl":
         rows = _read_json_lines(path, text)
-        known = list(dict.fromkeys(name for _, row in rows for name in row))
-    else:
-        known, rows = _read_delimited(path, text, _DELIMITERS[suffix])
-    if not columns:
-        raise ValueError(f"{path} is a table; name its column with {option}. It has: {', '.join(known)}.")
-    for column in columns:
-        if column not in known:
-            near = difflib.get_close_matches(column, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"{path} has no column {column!r}{hint} It has: {', '.join(known)}.")
-    return [[_cell(path, line, row, column) for column in columns] for line, row in rows]
+        return list(dict.fromkeys(name for _, row in rows for name in row)), rows
+    return _read_delimited(path, text, _DELIMITERS[suffix])
+
+
+def _check_column(path: str, column: str, known: Sequence[str]) -> None:
+    if column not in known:
+        near = difflib.get_close_matches(column, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"{path} has no column {column!r}{hint} It has: {', '.join(known)}.")
 
 
 def _cell(path: str, line: int, row: dict[str, Any], column: str) -> Any:
@@ -167,6 +199,17 @@ def _cell(path: str, line: int, row: dict[str, Any], column: str) -> Any:
     if not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not a text or a list of texts.")
     return value
+
+
+def _number(path: str, line: int, row: dict[str, Any], column: str) -> float:
+    value = row.get(column)
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not a finite number.")
+    return number
 
 
 def _read_json_lines(path: str, text: str) -> list[tuple[int, dict[str, Any]]]:

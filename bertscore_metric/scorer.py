@@ -108,7 +108,7 @@ class BERTScorer:
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
-            self._vocabulary = _vocabulary(config, self.model.tokenizer)
+            self.vocabulary = _vocabulary(config, self.model.tokenizer)
             self._idf = _fixed_idf(config, self.model.tokenizer)
             self._baseline = _baseline(config, self.model)
         self.signature = sign(config, self.model, self._idf, self._baseline)
@@ -277,7 +277,7 @@ class BERTScorer:
             raise ValueError("An explanation shows one layer: use a scorer with num_layers=..., without all_layers.")
         with self.own_arithmetic():
             return explain_segment(
-                segment, self.model.tokenizer, self._vocabulary, idf if self._idf is None else self._idf,
+                segment, self.model.tokenizer, self.vocabulary, idf if self._idf is None else self._idf,
                 listed_specials=self._idf is not None, by=by, signature=str(self.signature),
                 baseline=None if self._baseline is None else self._baseline.values[0],
             )  # fmt: skip
@@ -343,7 +343,7 @@ class BERTScorer:
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh
-        return score_segments(matches, self._vocabulary, idf, listed_specials=fixed, window=self._settings.window)
+        return score_segments(matches, self.vocabulary, idf, listed_specials=fixed, window=self._settings.window)
 
     def own_arithmetic(self) -> AbstractContextManager[None]:
         """Return the context that this scorer computes in, whatever the caller's settings; for adapters."""

@@ -32,6 +32,10 @@ class Signature:
         """Return the value of a key."""
         return dict(self.items)[key]
 
+    def replace(self, key: str, value: str) -> Signature:
+        """Return the signature with another value at a key."""
+        return Signature(tuple((name, value if name == key else old) for name, old in self.items))
+
     @classmethod
     def parse(cls, text: str) -> Signature:
         """Read a signature back from its line.

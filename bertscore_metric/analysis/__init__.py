@@ -1,1 +1,1 @@
-"""What people do with scores: explanations, and the choice of a layer and a baseline. Imported where used."""
+"""What people do with scores: explain them, look at a corpus, compare layers, make baselines. Imported where used."""

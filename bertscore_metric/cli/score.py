@@ -1,92 +1,24 @@
-"""The command line: arguments -> config -> scorer -> report. No arithmetic; torch is imported when there is work."""
+"""`bertscore-metric score`: files -> config -> scorer -> report."""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertscore_metric import __version__, files
+from bertscore_metric import files
+from bertscore_metric.cli.voice import put, show_progress, voice
 from bertscore_metric.config import DTYPES, EMPTY_RULES, LONG_TEXT_RULES, ScoreConfig
 
 if TYPE_CHECKING:
     from bertscore_metric.report import BERTScoreResult
 
-# Options that take several values after one name, as in `--references a.txt b.txt`.
-_SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
-
 _COLUMNS = ("precision", "recall", "f1")
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    help="BERTScore for generated text: precision, recall and F1 by greedy matching of contextual embeddings.",
-)
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's error is one line on stderr and exit code 2."""
-    words = spread(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    try:
-        code = app(args=words, prog_name="bertscore-metric", standalone_mode=False)
-    except Exception as error:
-        # typer's own usage errors know how to say themselves in a line
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if not hasattr(error, "format_message") and not isinstance(error, _user_errors()):
-            raise
-        typer.echo(f"bertscore-metric: error: {' '.join(message.split())}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _user_errors() -> tuple[type[Exception], ...]:
-    torch = sys.modules.get("torch")
-    memory = (torch.OutOfMemoryError,) if torch else ()
-    return (TypeError, ValueError, OSError, ImportError, NotImplementedError, *memory)
-
-
-def spread(arguments: Sequence[str]) -> list[str]:
-    """Repeat an option before each of its values: `-r a b` becomes `-r a -r b`."""
-    words: list[str] = []
-    option, values = "", 0
-    for word in arguments:
-        if word.startswith("-") and word != files.STDIN:
-            option, values = (word if word in _SPREADING else ""), 0
-        elif option:
-            values += 1
-            if values > 1:
-                words.append(option)
-        words.append(word)
-    return words
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"bertscore-metric {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
 def score(
     candidates: Annotated[
         list[str],
@@ -192,14 +124,9 @@ def score(
     if idf_table and not Path(idf_table).expanduser().is_file():
         raise FileNotFoundError(f"No file {idf_table!r} with an idf table.")
     systems, trusted = _read_texts(candidates, references or [], text, candidate_column, reference_column or [])
-    with _voice(quiet):
+    with voice(quiet):
         results = _score(chosen, idf_table, systems, trusted, batch_size=batch_size, device=device, quiet=quiet)
-    shown = _as_json(results, segments) if json else _as_text(results, segments)
-    if output:
-        files.write_text(output, shown)
-    else:
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        sys.stdout.write(shown)
+    put(_as_json(results, segments) if json else _as_text(results, segments), output)
 
 
 def _read_texts(
@@ -247,8 +174,7 @@ def _score(
 
     if idf_table:
         config = dataclasses.replace(config, idf=IdfTable.load(idf_table))
-    progress = not quiet and sys.stderr.isatty()
-    scorer = BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=progress)
+    scorer = BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=show_progress(quiet))
     results = {}
     for name, texts in systems.items():
         with warnings.catch_warnings(record=True) as caught:
@@ -257,30 +183,6 @@ def _score(
         for warning in caught:
             warnings.warn(f"{name}: {warning.message}" if len(systems) > 1 else warning.message, BERTScoreWarning, 2)
     return results
-
-
-@contextmanager
-def _voice(quiet: bool) -> Iterator[None]:
-    """Say warnings in a line each on stderr, and keep the chatter of the libraries away."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if sys.stderr.isatty() and not quiet else "1")
-    for library in ("HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):  # read when the libraries are imported
-        os.environ.setdefault(library, "error")
-    ours = logging.getLogger("bertscore_metric")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("bertscore-metric: %(message)s"))
-    handler.setLevel(logging.CRITICAL if quiet else logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if not quiet:
-            from bertscore_metric.model import BERTScoreWarning
-
-            warnings.simplefilter("always", BERTScoreWarning)
-            warnings.showwarning = lambda message, *_: typer.echo(f"bertscore-metric: {message}", err=True)
-        ours.addHandler(handler)
-        try:
-            yield
-        finally:
-            ours.removeHandler(handler)
 
 
 def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:
@@ -327,7 +229,3 @@ def _segment_lines(result: BERTScoreResult) -> Iterator[str]:
 
 def _layers(value: Any) -> list[float]:
     return list(value) if isinstance(value, tuple | list) else [value]
-
-
-if __name__ == "__main__":
-    main()

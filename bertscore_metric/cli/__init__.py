@@ -1,0 +1,80 @@
+"""The command line: arguments -> settings -> core -> report. No arithmetic; torch is imported when there is work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from bertscore_metric import __version__, files
+from bertscore_metric.cli import baseline, models, score, tune
+
+# Options that take several values after one name, as in `--references a.txt b.txt`.
+_SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    help="BERTScore for generated text: precision, recall and F1 by greedy matching of contextual embeddings.",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a user's error is one line on stderr and exit code 2."""
+    words = spread(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        code = app(args=words, prog_name="bertscore-metric", standalone_mode=False)
+    except Exception as error:
+        # typer's own usage errors know how to say themselves in a line
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if not hasattr(error, "format_message") and not isinstance(error, _user_errors()):
+            raise
+        typer.echo(f"bertscore-metric: error: {' '.join(message.split())}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _user_errors() -> tuple[type[Exception], ...]:
+    torch = sys.modules.get("torch")
+    memory = (torch.OutOfMemoryError,) if torch else ()
+    return (TypeError, ValueError, OSError, ImportError, NotImplementedError, *memory)
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option before each of its values: `-r a b` becomes `-r a -r b`."""
+    words: list[str] = []
+    option, values = "", 0
+    for word in arguments:
+        if word.startswith("-") and word != files.STDIN:
+            option, values = (word if word in _SPREADING else ""), 0
+        elif option:
+            values += 1
+            if values > 1:
+                words.append(option)
+        words.append(word)
+    return words
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"bertscore-metric {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (score.score, tune.tune, baseline.baseline, models.models):
+    app.command()(command)

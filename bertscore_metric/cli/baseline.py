@@ -1,0 +1,70 @@
+"""`bertscore-metric baseline`: sentences -> a baseline file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bertscore_metric import files
+from bertscore_metric.cli import options
+from bertscore_metric.cli.voice import put, show_progress, voice
+
+if TYPE_CHECKING:
+    from bertscore_metric.analysis.baseline import BaselineResult
+
+
+def baseline(
+    texts: Annotated[str, typer.Option(metavar="FILE", help="Sentences of one language, one a line; - is stdin.")],
+    model: options.Model,
+    column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the texts in .tsv, .csv and .jsonl files.")
+    ] = None,
+    pairs: Annotated[
+        int | None, typer.Option(metavar="N", help="Random pairs to score.  [default: half the number of texts]")
+    ] = None,
+    seed: options.Seed = 0,
+    max_length: options.MaxLength = None,
+    long_text: options.LongText = None,
+    match_special_tokens: options.MatchSpecialTokens = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = None,
+    device: options.Device = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the baseline there (LAYER,P,R,F), for --baseline-path."
+        ),
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a baseline: the mean scores of random pairs of sentences, for every layer.
+
+    Prints the means with their standard errors; no text is in two pairs.
+    """
+    if output:
+        files.check_output(output, [texts])
+    sentences = files.read_candidates(texts, column)
+    settings = options.given(
+        max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
+        batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    with voice(quiet):
+        from bertscore_metric.analysis.baseline import make_baseline
+
+        made = make_baseline(sentences, model, pairs=pairs, seed=seed, verbose=show_progress(quiet), **settings)
+    if output:
+        files.write_text(output, made.to_csv())
+    put(f"{made.to_json(indent=2)}\n" if json else _as_text(made), None)
+
+
+def _as_text(made: BaselineResult) -> str:
+    lines = [str(made.signature), f"{made.n_pairs} random pairs of {made.n_texts} different texts, seed {made.seed}"]
+    lines.append("layer  P                    R                    F1")
+    for layer, row in enumerate(zip(made.values.tolist(), made.standard_errors.tolist(), strict=True)):
+        cells = (f"{value:.6f} ± {error:.6f}" for value, error in zip(*row, strict=True))
+        lines.append(f"{layer:5d}  {'  '.join(cells)}")
+    return "\n".join(lines) + "\n"

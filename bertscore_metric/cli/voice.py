@@ -1,0 +1,52 @@
+"""What the commands say: results on stdout or into a file, warnings and progress on stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from bertscore_metric import files
+
+
+@contextmanager
+def voice(quiet: bool) -> Iterator[None]:
+    """Say warnings in a line each on stderr, and keep the chatter of the libraries away."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if sys.stderr.isatty() and not quiet else "1")
+    for library in ("HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):  # read when the libraries are imported
+        os.environ.setdefault(library, "error")
+    ours = logging.getLogger("bertscore_metric")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("bertscore-metric: %(message)s"))
+    handler.setLevel(logging.CRITICAL if quiet else logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not quiet:
+            from bertscore_metric.model import BERTScoreWarning
+
+            warnings.simplefilter("always", BERTScoreWarning)
+            warnings.showwarning = lambda message, *_: typer.echo(f"bertscore-metric: {message}", err=True)
+        ours.addHandler(handler)
+        try:
+            yield
+        finally:
+            ours.removeHandler(handler)
+
+
+def show_progress(quiet: bool) -> bool:
+    """Return whether a progress bar is wanted: on a terminal only."""
+    return not quiet and sys.stderr.isatty()
+
+
+def put(text: str, output: str | None) -> None:
+    """Write a result into a file, or to stdout."""
+    if output:
+        files.write_text(output, text)
+        return
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.stdout.write(text)
