@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import TESTS, model_path
 
-from bertscore_metric import IdfTable, cli, score
+from bertscore_metric import IdfTable, cli, registry, score
 
 CANDIDATES = ["the cat sat on the red table.", "", "I like lemons.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "Go go go.", "I love lemons.", "the dog walked"]
@@ -281,13 +281,16 @@ def test_a_process_of_its_own(folder: Path) -> None:
 
 
 def test_help_and_version_need_no_torch() -> None:
-    """`--help` and `--version` answer without importing torch or transformers."""
+    """`--help`, of every command, `--version` and the tables answer without importing torch or transformers."""
     code = (
         "import sys; from bertscore_metric import cli\n"
         "try: cli.main({arguments!r})\n"
         "except SystemExit as stop: print(stop.code, {{'torch', 'transformers'}} & set(sys.modules))"
     )
-    for arguments, text in ((["score", "--help"], "--references"), (["--version"], "bertscore-metric 0.")):
+    helps = {"score": "--references", "tune": "--plot", "baseline": "--pairs", "models": "--lang"}
+    cases = [([name, "--help"], option) for name, option in helps.items()]
+    cases += [(["--help"], "tune"), (["--version"], "bertscore-metric 0."), (["models", "--lang", "ko"], "ko")]
+    for arguments, text in cases:
         done = subprocess.run(
             [sys.executable, "-c", code.format(arguments=arguments)], capture_output=True, text=True, check=True
         )
@@ -354,3 +357,37 @@ def test_another_model_drops_the_layer_of_the_config(folder: Path, capsys: pytes
 def test_no_words_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     """The bare command prints its help."""
     assert "Score candidates against references" in run(capsys)
+
+
+def test_models(capsys: pytest.CaptureFixture[str]) -> None:
+    """`models` prints what the tables say: a row a model, with its languages and baselines."""
+    rows = {row["model"]: row for row in json.loads(run(capsys, "models", "--json"))["models"]}
+    assert {name: row["layer"] for name, row in rows.items() if row["layer"] is not None} == registry.known_models()
+    for code, name in registry.known_languages().items():
+        assert code in rows[name]["languages"]
+    with_baseline = {(code, name) for name, row in rows.items() for code in row["baselines"]}
+    assert with_baseline == set(registry.baselines_for())
+    lines = run(capsys, "models").splitlines()
+    assert lines[0].split() == ["model", "layer", "default", "for", "baselines"]
+    assert [line.split()[0] for line in lines[1:]] == list(rows)
+
+
+def test_models_of_a_language(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--lang` puts the default model first, then those with a baseline of the language."""
+    for code in ("zh", "zh-TW"):
+        rows = json.loads(run(capsys, "models", "--lang", code, "--json"))["models"]
+        assert rows[0]["model"] == registry.model_for_language("zh")
+        assert {row["model"] for row in rows if "zh" in row["baselines"]} == {
+            name for _, name in registry.baselines_for(language="zh")
+        }
+    assert "nearest names: Korean is 'ko'" in run(capsys, "models", "--lang", "korean", code=2)
+
+
+def test_one_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--model` finds a model by any of its names; one that is not there is an error that says what to do."""
+    for name in ("roberta-large", "FacebookAI/roberta-large"):
+        assert run(capsys, "models", "--model", name).splitlines()[1].split() == ["roberta-large", "17", "en", "en"]
+    assert "all-MiniLM-L6-v2  6 " in run(capsys, "models", "--model", "offline")
+    message = run(capsys, "models", "--model", "robert-large", code=2)
+    assert "The tables do not know the model 'robert-large'; did you mean 'roberta-large'" in message
+    assert "`bertscore-metric tune` finds a better layer" in message

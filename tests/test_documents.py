@@ -90,7 +90,8 @@ def test_readme_console(folder: Path, block: str) -> None:
 def test_readme_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options in README are those that `--help` prints."""
     monkeypatch.setenv("COLUMNS", "100")
-    assert blocks("help") == [command_line(["score", "--help"])]
+    commands = ("score", "tune", "baseline", "models")
+    assert blocks("help") == [command_line([command, "--help"]) for command in commands]
 
 
 def test_readme_names_every_setting() -> None:

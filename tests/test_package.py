@@ -131,6 +131,16 @@ def test_wheel_command_line(installed: str, tmp_path: Path) -> None:
             f"plot_example('a', 'a', model_type={str(MODELS / 'bert')!r}, num_layers=1)",
             "pip install 'bertscore_metric[plot]'",
         ),
+        (
+            "scipy",
+            "from bertscore_metric.analysis.tuning import tune; tune(['a'], ['a'], [1], 'offline')",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
+            "matplotlib",
+            "from bertscore_metric.analysis.plot import require_matplotlib; require_matplotlib()",
+            "pip install 'bertscore_metric[plot]'",
+        ),
     ],
 )  # fmt: skip
 def test_missing_extras(installed: str, tmp_path: Path, package: str, use: str, command: str) -> None:

@@ -104,7 +104,7 @@ def make_baseline(
     if made.largest_error > LARGEST_ERROR:
         needed = math.ceil(made.n_pairs * (made.largest_error / LARGEST_ERROR) ** 2)
         warnings.warn(
-            f"The largest standard error of this baseline is {made.largest_error:.4f}, above {LARGEST_ERROR}; about "
+            f"The largest standard error of this baseline is {made.largest_error:.5f}, above {LARGEST_ERROR}; about "
             f"{needed} pairs would be enough, of {2 * needed} different texts.",
             BERTScoreWarning,
             stacklevel=2,

@@ -10,6 +10,7 @@ import typer
 
 from bertscore_metric import registry
 from bertscore_metric.cli.voice import put
+from bertscore_metric.source import OFFLINE_MODEL, OFFLINE_NAME
 
 _HEADER = {"model": "model", "layer": "layer", "languages": "default for", "baselines": "baselines"}
 
@@ -24,7 +25,8 @@ def models(
     """List the known models: best layer, languages they are the default for, languages with a baseline."""
     rows = _rows()
     if model is not None:
-        rows = [row for row in rows if row["model"] == registry.canonical_name(model)]
+        name = OFFLINE_MODEL if model == OFFLINE_NAME else registry.canonical_name(model)
+        rows = [row for row in rows if row["model"] == name]
         if not rows:
             raise ValueError(_unknown(model))
     if lang is not None:
@@ -69,7 +71,7 @@ def _as_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table with a column a key; nothing is `-`."""
     cells = [list(_HEADER.values()), *([_cell(row[key]) for key in _HEADER] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    widths[-1] = widths[-2] = 0  # lists of languages may be long
+    widths[-2:] = map(len, cells[0][-2:])  # lists of languages may be long
     return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in cells)
 
 

@@ -60,7 +60,7 @@ def tune(
     embeddings, and the best layer (Pearson, F1) with its 95 % bootstrap interval.
     """
     for path, option in ((output, "--output"), (plot, "--plot")):
-        if path:
+        if path is not None:
             files.check_output(path, [data], option)
     if group_column is None and files.has_column(data, _GROUP):
         group_column = _GROUP
