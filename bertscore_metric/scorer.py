@@ -247,7 +247,8 @@ class BERTScorer:
             candidate: one text.
             reference: one text, or several, of which the one that decides the number `by` is explained.
             by: `precision`, `recall` or `f1`; each is decided by the reference that is best in it.
-            corpus: with `idf=True` the references to count in; by default those that were streamed.
+            corpus: with `idf=True` the references to count in, or their table (`corpus_table`); by default those that
+                were streamed.
 
         Raises:
             TypeError, ValueError: wrong texts, no corpus to count idf in, or `all_layers`.
@@ -281,6 +282,13 @@ class BERTScorer:
                 listed_specials=self._idf is not None, by=by, signature=str(self.signature),
                 baseline=None if self._baseline is None else self._baseline.values[0],
             )  # fmt: skip
+
+    def corpus_table(self, references: Any) -> IdfTable | None:
+        """Return the idf weights counted in references (texts); `None` unless `idf=True`."""
+        if self.config.idf is not True:
+            return None
+        texts = self.model.tokenizer(check_texts(references, "corpus"), name="corpus")
+        return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
 
     def corpus_idf(self, parts: Sequence[TokenMatches | SegmentScores]) -> IdfTable | None:
         """Return the idf weights counted in the references of what `match` returned; `None` unless `idf=True`."""
@@ -326,15 +334,14 @@ class BERTScorer:
             self._waiting = []
 
     def _idf_of(self, corpus: Any) -> IdfTable | None:
-        if self.config.idf is not True:
-            if corpus is not None:
-                raise ValueError("corpus= is for idf=True; this scorer does not count idf in a corpus.")
-            return None
+        if corpus is not None and self.config.idf is not True:
+            raise ValueError("corpus= is for idf=True; this scorer does not count idf in a corpus.")
+        if isinstance(corpus, IdfTable):
+            return corpus
         if corpus is not None:
-            texts = self.model.tokenizer(check_texts(corpus, "corpus"), name="corpus")
-            return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
+            return self.corpus_table(corpus)
         self._drain()
-        if not self._done:
+        if self.config.idf is True and not self._done:
             raise ValueError(
                 "With idf=True a score depends on the corpus: pass its references as corpus=, or stream it with "
                 "update() first."

@@ -1,0 +1,167 @@
+"""The scores of a corpus as an HTML page: how they are spread, the worst pairs explained, a sample to check by hand."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bertscore_metric.analysis.explanation_html import render, view
+from bertscore_metric.report import BERTScoreResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bertscore_metric.scorer import BERTScorer
+
+WORST = 10
+SAMPLE = 20
+_POINTS = 2000  # beyond that, points hide one another and density is drawn instead
+
+
+@dataclass(frozen=True)
+class Row:
+    """A segment as a person reads it: its number from 1, texts and scores, F1 first."""
+
+    number: int
+    candidate: str
+    references: tuple[str, ...]
+    f1: float
+    precision: float
+    recall: float
+
+
+def report_page(
+    result: BERTScoreResult,
+    scorer: BERTScorer,
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    worst: int = WORST,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> str:
+    """Return a self-contained HTML page about a scored corpus.
+
+    Args:
+        result: what `scorer.score(candidates, references)` returned.
+        scorer: explains the worst segments.
+        candidates: texts, [segment].
+        references: groups of texts, [segment].
+        worst: how many of the segments with the lowest F1 are explained; empty ones are counted, not explained.
+        sample: how many segments are drawn for people to check.
+        seed: of the draw.
+
+    Returns:
+        The page. Beyond the corpus it takes the memory of its pictures and of `worst` explanations.
+
+    Raises:
+        ImportError: matplotlib or jinja2 is not installed.
+    """
+    idf = scorer.corpus_table([text for group in references for text in group])
+    lowest = lowest_segments(result, worst)
+    return render(
+        "report.html",
+        result=result,
+        pictures=_pictures(result, candidates),
+        explained=[
+            {"row": _row(result, candidates, references, index),
+             "view": view(scorer.explain(candidates[index], list(references[index]), corpus=idf))}
+            for index in lowest
+        ],
+        sample=[_row(result, candidates, references, index) for index in drawn_segments(result, sample, seed)],
+        seed=seed,
+    )  # fmt: skip
+
+
+def write_sample(
+    path: Path,
+    result: BERTScoreResult,
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> None:
+    """Write the sample as CSV for annotators, in random order: number, candidate, references, an empty judgement.
+
+    Scores are left out, so that nobody is led by them; they are found again by the number. Arguments as for
+    `report_page`.
+    """
+    drawn = [_row(result, candidates, references, index) for index in drawn_segments(result, sample, seed)]
+    most = max((len(row.references) for row in drawn), default=1)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["segment", "candidate", *(f"reference_{k + 1}" for k in range(most)), "judgement", "comment"])
+        for row in drawn:
+            padding = [""] * (most - len(row.references))
+            table.writerow([row.number, row.candidate, *row.references, *padding, "", ""])
+
+
+def lowest_segments(result: BERTScoreResult, n: int) -> list[int]:
+    """Return the numbers of the segments with the lowest F1, lowest first, without empty ones; [at most n]."""
+    f1 = result.f1.masked_fill(result.empty, torch.inf)
+    order = torch.argsort(f1, stable=True)[: min(n, int((~result.empty).sum()))]
+    return [int(index) for index in order]
+
+
+def drawn_segments(result: BERTScoreResult, n: int, seed: int) -> list[int]:
+    """Return the numbers of segments drawn at random without replacement; [at most n]."""
+    generator = torch.Generator().manual_seed(seed)
+    order: Tensor = torch.randperm(result.n_segments, generator=generator)
+    return [int(index) for index in order[:n]]
+
+
+def _row(result: BERTScoreResult, candidates: Sequence[str], references: Sequence[Sequence[str]], index: int) -> Row:
+    return Row(
+        index + 1, candidates[index], tuple(references[index]),
+        float(result.f1[index]), float(result.precision[index]), float(result.recall[index]),
+    )  # fmt: skip
+
+
+def _pictures(result: BERTScoreResult, candidates: Sequence[str]) -> list[dict[str, str]]:
+    """Return the pictures of the page: what each shows, and a data URL."""
+    lengths = torch.tensor([len(text) for text in candidates], dtype=torch.float32)
+    p, r, f = result.precision, result.recall, result.f1
+
+    def spread(axes: Axes) -> None:
+        axes.hist(f.numpy(), bins=min(60, max(5, len(f) // 5)), color="tab:blue")
+        axes.set(xlabel="F1", ylabel="segments")
+
+    def balance(axes: Axes) -> None:
+        _points(axes, p, r)
+        axes.set(xlabel="precision", ylabel="recall")
+
+    def length(axes: Axes) -> None:
+        _points(axes, lengths, f)
+        axes.set(xlabel="characters of the candidate", ylabel="F1")
+
+    captions = ("How F1 is spread", "Precision against recall", "Length against F1")
+    return [{"caption": caption, "source": _picture(draw)} for caption, draw in
+            zip(captions, (spread, balance, length), strict=True)]  # fmt: skip
+
+
+def _points(axes: Axes, x: Tensor, y: Tensor) -> None:
+    if len(x) <= _POINTS:
+        axes.scatter(x.numpy(), y.numpy(), s=8, alpha=0.5, color="tab:blue")
+    else:
+        axes.hexbin(x.numpy(), y.numpy(), gridsize=50, bins="log", mincnt=1, cmap="Blues")
+
+
+def _picture(draw: Any) -> str:
+    try:
+        import matplotlib.figure
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
+    figure = matplotlib.figure.Figure(figsize=(4.2, 3.2), layout="constrained")
+    draw(figure.add_subplot())
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=110)
+    return "data:image/png;base64," + base64.b64encode(data.getvalue()).decode()

@@ -1,0 +1,87 @@
+"""The page about a scored corpus."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TOLERANCE, shared_scorer
+
+from bertscore_metric import BERTScorer
+from bertscore_metric.analysis.report_page import drawn_segments, lowest_segments, report_page, write_sample
+
+HOSTILE = '<script>alert("x")</script>'
+C = ["the cat sat", "a dog ran", "", HOSTILE, "bananas", "the red table"] * 5
+R = [["the cat sat down", "a cat"], ["a dog"], ["x"], [HOSTILE, "&amp;"], ["the committee"], ["the red table"]] * 5
+
+
+@pytest.fixture
+def scorer() -> BERTScorer:
+    """Return a scorer with idf of the corpus, on a tiny model."""
+    return shared_scorer("bert", num_layers=2, idf=True)
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_page(scorer: BERTScorer) -> None:
+    """The page says what the result says, explains the lowest segments, and takes texts as text."""
+    result = scorer.score(C, R)
+    page = report_page(result, scorer, C, R, worst=4, sample=3, seed=1)
+    assert f"{result.mean.f1:.6f}" in page
+    assert str(result.signature) in page
+    assert "5 segments are empty on a side" in page
+    assert page.count('class="pair"') == 4
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("<script>") == 1  # our own
+    assert "http" not in page
+    for index in lowest_segments(result, 4):
+        assert f"F1 {result.f1[index]:.5f}"[:-1] in page  # as the explanation shows it, with the same idf
+        assert f"<h3>Segment {index + 1}</h3>" in page
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_lowest(scorer: BERTScorer) -> None:
+    """The lowest come first; empty segments are none of them."""
+    result = scorer.score(C, R)
+    lowest = lowest_segments(result, 100)
+    assert len(lowest) == 25
+    assert not result.empty[lowest].any()
+    assert result.f1[lowest].diff().min() >= 0
+    assert result.f1[lowest[0]] == result.f1[~result.empty].min()
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_sample(scorer: BERTScorer, tmp_path: Path) -> None:
+    """A seed draws the same segments again, each once; the CSV holds them without their scores."""
+    result = scorer.score(C, R)
+    drawn = drawn_segments(result, 7, seed=3)
+    assert drawn == drawn_segments(result, 7, seed=3) != drawn_segments(result, 7, seed=4)
+    assert len(set(drawn)) == 7
+    assert sorted(drawn_segments(result, 99, seed=0)) == list(range(30))
+    write_sample(tmp_path / "sample.csv", result, C, R, sample=7, seed=3)
+    with (tmp_path / "sample.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header[:2] == ["segment", "candidate"]
+    assert header[-2:] == ["judgement", "comment"]
+    assert [int(row[0]) - 1 for row in rows] == drawn
+    assert [row[1] for row in rows] == [C[index] for index in drawn]
+    assert not re.search(r"0\.\d{4}", (tmp_path / "sample.csv").read_text(encoding="utf-8"))
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_many_segments(scorer: BERTScorer) -> None:
+    """The size of a page does not grow with the corpus."""
+    few = scorer.score(C[3:5] * 2, R[3:5] * 2)
+    many = scorer.score(C[3:5] * 2500, R[3:5] * 2500)
+    pages = [report_page(result, scorer, C[3:5] * n, R[3:5] * n, worst=2, sample=2)
+             for result, n in ((few, 2), (many, 2500))]  # fmt: skip
+    assert len(pages[1]) < 1.5 * len(pages[0])
+    assert few.mean.f1 == pytest.approx(few.f1.double().mean().item(), abs=TOLERANCE)
+    assert torch.isfinite(many.f1).all()
+
+
+def test_no_segments(scorer: BERTScorer) -> None:
+    """An empty corpus has a page too."""
+    with pytest.warns(UserWarning, match="No segments"):
+        result = scorer.score([], [])
+    assert "BERTScore of 0 segments" in report_page(result, scorer, [], [])
