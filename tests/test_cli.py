@@ -391,3 +391,53 @@ def test_one_model(capsys: pytest.CaptureFixture[str]) -> None:
     message = run(capsys, "models", "--model", "robert-large", code=2)
     assert "The tables do not know the model 'robert-large'; did you mean 'roberta-large'" in message
     assert "`bertscore-metric tune` finds a better layer" in message
+
+
+def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One segment is explained with the idf of the whole file; its numbers are those of `score`."""
+    result = expected(CANDIDATES, REFERENCES, idf=True)
+    shown = run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", "--idf", "--segment", "2", *BERT)
+    assert shown.startswith(f"{result.signature}\nP {result.precision[2]:.6f}  R {result.recall[2]:.6f}")
+    assert "lemons" in run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", "--words", "--segment", "2", *BERT)
+    run(capsys, "explain", "--text", "-c", "a cat", "-r", "the dog", "a cat", *BERT, "-o", "pair.html")
+    assert "F1 1.000000" in (folder / "pair.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--segment", "4"], "There is no segment 4; the files have 4, numbered from 0."),
+        (["-o", "pair.doc"], "use .html, .txt, .png, .svg or .pdf"),
+        (["-o", "c.txt"], "would overwrite an input"),
+        (["-c", "s.txt"], "about one candidates file"),
+        (["--by", "F"], "by must be 'precision', 'recall' or 'f1'"),
+    ],
+)
+def test_explain_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    """What cannot be explained is said in a line."""
+    assert message in run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", *BERT, *arguments, code=2)
+
+
+def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page is written beside what is printed, and the sample for annotators beside the page."""
+    result = expected(CANDIDATES, REFERENCES)
+    printed = run(
+        capsys, "score", "-c", "c.txt", "-r", "r.txt", *BERT, "--report", "page.html", "--sample", "3", "--seed", "2"
+    )
+    assert f"F1 {result.mean.f1:.6f}" in printed
+    assert f"{result.mean.f1:.6f}" in (folder / "page.html").read_text(encoding="utf-8")
+    assert len((folder / "page.csv").read_text(encoding="utf-8").splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sample", "3"], "name that file too"),
+        (["--report", "page.txt"], "a name that ends with .html"),
+        (["--report", "p.html", "-c", "s.txt"], "call it once for each"),
+        (["--report", "no/p.html"], "There is no folder"),
+    ],
+)
+def test_report_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    """Mistakes are found before there is work."""
+    assert message in run(capsys, "score", "-c", "c.txt", "-r", "r.txt", *BERT, *arguments, code=2)

@@ -90,7 +90,7 @@ def test_readme_console(folder: Path, block: str) -> None:
 def test_readme_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options in README are those that `--help` prints."""
     monkeypatch.setenv("COLUMNS", "100")
-    commands = ("score", "tune", "baseline", "models")
+    commands = ("score", "explain", "tune", "baseline", "models")
     assert blocks("help") == [command_line([command, "--help"]) for command in commands]
 
 

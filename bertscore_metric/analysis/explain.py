@@ -15,6 +15,7 @@ from torch import Tensor
 from bertscore_metric.aggregation import Vocabulary, f1_score, token_weights, weighted_mean
 from bertscore_metric.baseline import rescale
 from bertscore_metric.embeddings import SegmentEmbeddings, TextEmbeddings
+from bertscore_metric.files import write_text
 from bertscore_metric.matching import greedy_match, similarity
 from bertscore_metric.spelling import join
 from bertscore_metric.tokens import TextTokenizer
@@ -132,12 +133,12 @@ class Explanation:
             ValueError: another ending.
             ImportError: what draws it is not installed.
         """
-        file = Path(path)
+        file = Path(path).expanduser()
         ending = file.suffix.lower()
         if ending == ".html":
-            file.write_text(self.to_html(), encoding="utf-8")
+            write_text(str(file), self.to_html())
         elif ending == ".txt":
-            file.write_text(self.to_text(), encoding="utf-8")
+            write_text(str(file), self.to_text())
         elif ending in (".png", ".svg", ".pdf"):
             from bertscore_metric.analysis.heat_map import write
 

@@ -28,7 +28,7 @@ _POINTS = 2000  # beyond that, points hide one another and density is drawn inst
 
 @dataclass(frozen=True)
 class Row:
-    """A segment as a person reads it: its number from 1, texts and scores, F1 first."""
+    """A segment as a person reads it: its number from 0, texts and scores, F1 first."""
 
     number: int
     candidate: str
@@ -92,7 +92,7 @@ def write_sample(
 ) -> None:
     """Write the sample as CSV for annotators, in random order: number, candidate, references, an empty judgement.
 
-    Scores are left out, so that nobody is led by them; they are found again by the number. Arguments as for
+    Scores are left out, so that nobody is led by them; they are found again by the number, from 0. Arguments as for
     `report_page`.
     """
     drawn = [_row(result, candidates, references, index) for index in drawn_segments(result, sample, seed)]
@@ -121,7 +121,7 @@ def drawn_segments(result: BERTScoreResult, n: int, seed: int) -> list[int]:
 
 def _row(result: BERTScoreResult, candidates: Sequence[str], references: Sequence[Sequence[str]], index: int) -> Row:
     return Row(
-        index + 1, candidates[index], tuple(references[index]),
+        index, candidates[index], tuple(references[index]),
         float(result.f1[index]), float(result.precision[index]), float(result.recall[index]),
     )  # fmt: skip
 

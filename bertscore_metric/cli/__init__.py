@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bertscore_metric import __version__, files
-from bertscore_metric.cli import baseline, models, score, tune
+from bertscore_metric.cli import baseline, explain, models, score, tune
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
@@ -76,5 +76,5 @@ def _root(
     pass
 
 
-for command in (score.score, tune.tune, baseline.baseline, models.models):
+for command in (score.score, explain.explain, tune.tune, baseline.baseline, models.models):
     app.command()(command)

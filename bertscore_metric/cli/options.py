@@ -4,8 +4,40 @@ from typing import Annotated
 
 import typer
 
-from bertscore_metric.config import DTYPES, LONG_TEXT_RULES
+from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, ScoreConfig
 
+Candidates = Annotated[
+    list[str],
+    typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin."),
+]
+References = Annotated[
+    list[str] | None,
+    typer.Option("--references", "-r", metavar="FILE...", help="References, one a line; several files give several."),
+]
+Text = Annotated[bool, typer.Option("--text", help="-c and -r hold texts themselves, not files.")]
+CandidateColumn = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Column of candidates in .tsv (never quoted), .csv and .jsonl files."),
+]
+ReferenceColumn = Annotated[
+    list[str] | None, typer.Option(metavar="NAME...", help="Columns of references; without -r in the same file.")
+]
+NamedModel = Annotated[
+    str | None, typer.Option("--model", "-m", metavar="NAME", help="Hub name, folder, or 'offline'.")
+]
+Lang = Annotated[str | None, typer.Option(metavar="CODE", help="Language; chooses model and baseline.")]
+Config = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Settings in YAML, or a shipped config; other options override.")
+]
+NumLayers = Annotated[
+    int | None,
+    typer.Option("--num-layers", "-l", metavar="N", help="Blocks to run; 0 scores the embedding output."),
+]
+Idf = Annotated[bool | None, typer.Option("--idf", help="Weight tokens by idf, counted in the references.")]
+Rescale = Annotated[
+    bool | None, typer.Option("--rescale", help="Rescale with the baseline of model, layer and language.")
+]
+BaselinePath = Annotated[str | None, typer.Option(metavar="FILE", help="Rescale with this file (LAYER,P,R,F).")]
 Model = Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="Hub name, folder, or 'offline'.")]
 MaxLength = Annotated[
     int | None, typer.Option(metavar="N", help="Longest text in tokens; at most the model's own limit.")
@@ -23,6 +55,7 @@ Revision = Annotated[str | None, typer.Option(metavar="REV", help="Branch, tag o
 TrustRemoteCode = Annotated[
     bool | None, typer.Option("--trust-remote-code", help="Allow model code from the hub to run.")
 ]
+Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of stdout.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the random numbers.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no warnings.")]
 
@@ -30,3 +63,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and 
 def given(**settings: object) -> dict[str, object]:
     """Return the settings that were given; the others keep their defaults."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def config(source: str | None, **settings: object) -> ScoreConfig:
+    """Return the settings of a YAML file or of a shipped config, overridden by those that were given."""
+    base = ScoreConfig.from_yaml(source).to_mapping() if source else {}
+    model = settings.get("model_name_or_path")
+    if model is not None and model != base.get("model_name_or_path"):
+        base.pop("num_layers", None)  # that layer was chosen for the config's model
+    return ScoreConfig.from_mapping({**base, **given(**settings)})

@@ -1,4 +1,4 @@
-"""`bertscore-metric score`: files -> config -> scorer -> report."""
+"""`bertscore-metric score`: files -> config -> scorer -> result."""
 
 from __future__ import annotations
 
@@ -10,87 +10,61 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertscore_metric import files
+from bertscore_metric.cli import options
+from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.cli.voice import put, show_progress, voice
-from bertscore_metric.config import DTYPES, EMPTY_RULES, LONG_TEXT_RULES, ScoreConfig
+from bertscore_metric.config import EMPTY_RULES, ScoreConfig
 
 if TYPE_CHECKING:
     from bertscore_metric.report import BERTScoreResult
+    from bertscore_metric.scorer import BERTScorer
 
 _COLUMNS = ("precision", "recall", "f1")
 
 
 def score(
-    candidates: Annotated[
-        list[str],
-        typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin."),
-    ],
-    references: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--references", "-r", metavar="FILE...", help="References, one a line; several files give several."
-        ),
-    ] = None,
-    text: Annotated[bool, typer.Option("--text", help="-c and -r hold texts themselves, not files.")] = False,
-    candidate_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Column of candidates in .tsv (never quoted), .csv and .jsonl files."),
-    ] = None,
-    reference_column: Annotated[
-        list[str] | None, typer.Option(metavar="NAME...", help="Columns of references; without -r in the same file.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Hub name, folder, or 'offline'.")
-    ] = None,
-    lang: Annotated[str | None, typer.Option(metavar="CODE", help="Language; chooses model and baseline.")] = None,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Settings in YAML, or a shipped config; other options override.")
-    ] = None,
-    num_layers: Annotated[
-        int | None,
-        typer.Option("--num-layers", "-l", metavar="N", help="Blocks to run; 0 scores the embedding output."),
-    ] = None,
-    idf: Annotated[bool | None, typer.Option("--idf", help="Weight tokens by idf, counted in the references.")] = None,
+    candidates: options.Candidates,
+    references: options.References = None,
+    text: options.Text = False,
+    candidate_column: options.CandidateColumn = None,
+    reference_column: options.ReferenceColumn = None,
+    model: options.NamedModel = None,
+    lang: options.Lang = None,
+    config: options.Config = None,
+    num_layers: options.NumLayers = None,
+    idf: options.Idf = None,
     idf_texts: Annotated[
         str | None, typer.Option(metavar="FILE", help="Count idf in these texts, one a line, instead.")
     ] = None,
     idf_table: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take idf weights from this JSON table instead.")
     ] = None,
-    rescale: Annotated[
-        bool | None, typer.Option("--rescale", help="Rescale with the baseline of model, layer and language.")
-    ] = None,
-    baseline_path: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Rescale with this file (LAYER,P,R,F).")
-    ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(metavar="N", help="Longest text in tokens; at most the model's own limit.")
-    ] = None,
-    long_text: Annotated[
-        str | None, typer.Option(metavar="|".join(LONG_TEXT_RULES), help="What to do with longer texts.")
-    ] = None,
+    rescale: options.Rescale = None,
+    baseline_path: options.BaselinePath = None,
+    max_length: options.MaxLength = None,
+    long_text: options.LongText = None,
     empty: Annotated[
         str | None, typer.Option(metavar="|".join(EMPTY_RULES), help="Count empty segments as 0, or leave them out.")
     ] = None,
-    match_special_tokens: Annotated[
-        bool | None, typer.Option(help="Whether tokens may be matched to special tokens.", show_default=False)
-    ] = None,
-    dtype: Annotated[str | None, typer.Option(metavar="|".join(DTYPES), help="Arithmetic of the encoder.")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", "-b", metavar="N", help="Most texts in an encoder batch.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps.")] = None,
-    revision: Annotated[str | None, typer.Option(metavar="REV", help="Branch, tag or commit on the hub.")] = None,
-    trust_remote_code: Annotated[
-        bool | None, typer.Option("--trust-remote-code", help="Allow model code from the hub to run.")
-    ] = None,
+    match_special_tokens: options.MatchSpecialTokens = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = None,
+    device: options.Device = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = None,
     segments: Annotated[
         bool, typer.Option("--segments", "-s", help="A line per segment: number, P, R, F1, tab-separated.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON; with --segments the rows too.")] = False,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of stdout.")
+    output: options.Output = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE.html", help="Also write a page: pictures, worst segments, a sample.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no warnings.")] = False,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", help="Segments drawn for the page, and as FILE.csv for annotators.")
+    ] = None,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Score candidates against references.
 
@@ -98,83 +72,55 @@ def score(
     """
     if sum(given is not None and given is not False for given in (idf, idf_texts, idf_table)) > 1:
         raise ValueError("Give one of --idf, --idf-texts and --idf-table.")
-    settings = {
-        "model_name_or_path": model,
-        "lang": lang,
-        "num_layers": num_layers,
-        "idf": files.read_candidates(idf_texts) if idf_texts else idf,
-        "rescale_with_baseline": True if baseline_path else rescale,
-        "baseline_path": baseline_path,
-        "max_length": max_length,
-        "long_text": long_text,
-        "empty": empty,
-        "match_special_tokens": match_special_tokens,
-        "dtype": dtype,
-        "revision": revision,
-        "trust_remote_code": trust_remote_code,
-    }
-    base = ScoreConfig.from_yaml(config).to_mapping() if config else {}
-    if model is not None and model != base.get("model_name_or_path"):
-        base.pop("num_layers", None)  # that layer was chosen for the config's model
-    chosen = ScoreConfig.from_mapping(
-        {**base, **{name: value for name, value in settings.items() if value is not None}}
+    chosen = options.config(
+        config,
+        model_name_or_path=model,
+        lang=lang,
+        num_layers=num_layers,
+        idf=files.read_candidates(idf_texts) if idf_texts else idf,
+        rescale_with_baseline=True if baseline_path else rescale,
+        baseline_path=baseline_path,
+        max_length=max_length,
+        long_text=long_text,
+        empty=empty,
+        match_special_tokens=match_special_tokens,
+        dtype=dtype,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
     )
     if output:
         files.check_output(output, [*([] if text else candidates), *([] if text else references or [])])
+    if report:
+        _check_report(report, candidates, [] if text else [*candidates, *(references or [])])
+    elif sample is not None:
+        raise ValueError("--sample says how many segments --report FILE.html shows; name that file too.")
     if idf_table and not Path(idf_table).expanduser().is_file():
         raise FileNotFoundError(f"No file {idf_table!r} with an idf table.")
-    systems, trusted = _read_texts(candidates, references or [], text, candidate_column, reference_column or [])
+    systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     with voice(quiet):
-        results = _score(chosen, idf_table, systems, trusted, batch_size=batch_size, device=device, quiet=quiet)
+        scorer = _scorer(chosen, idf_table, batch_size=batch_size, device=device, quiet=quiet)
+        results = _score(scorer, systems, trusted)
+        if report:
+            _write_report(Path(report), scorer, results, systems, trusted, sample, seed)
     put(_as_json(results, segments) if json else _as_text(results, segments), output)
 
 
-def _read_texts(
-    candidates: list[str], references: list[str], text: bool, candidate_column: str | None, reference_columns: list[str]
-) -> tuple[dict[str, list[Any]], list[Any]]:
-    """Return the candidates of each system by the name of its file, and the references."""
-    if text:
-        if not references or candidate_column or reference_columns:
-            raise ValueError("--text needs the candidate after -c and its references after -r, and no columns.")
-        return {"text": candidates}, [references if len(references) > 1 else references[0]] * len(candidates)
-    if [*candidates, *references].count(files.STDIN) > 1:
-        raise ValueError("Standard input (-) can be read once.")
-    if not references and not reference_columns:
-        raise ValueError("Name the references: --references FILE, or --reference-column NAME in a table of pairs.")
-    if len(set(candidates)) < len(candidates):
-        raise ValueError("A candidates file is named twice.")
-    if not references and len(candidates) > 1:
-        raise ValueError("Several candidates files need their references in files of their own (--references FILE).")
-    systems = {path: files.read_candidates(path, candidate_column) for path in candidates}
-    trusted = files.read_references(references or candidates, reference_columns)
-    for path, texts in systems.items():
-        if len(texts) != len(trusted):
-            raise ValueError(
-                f"{path} has {len(texts)} candidates, but {', '.join(references)} has {len(trusted)} references; "
-                f"line by line they must belong together."
-            )
-    return systems, trusted
-
-
-def _score(
-    config: ScoreConfig,
-    idf_table: str | None,
-    systems: dict[str, list[Any]],
-    references: list[Any],
-    *,
-    batch_size: int | None,
-    device: str | None,
-    quiet: bool,
-) -> dict[str, BERTScoreResult]:
+def _scorer(
+    config: ScoreConfig, idf_table: str | None, *, batch_size: int | None, device: str | None, quiet: bool
+) -> BERTScorer:
     import dataclasses
 
-    from bertscore_metric.model import BERTScoreWarning
     from bertscore_metric.scorer import BERTScorer
     from bertscore_metric.weighting import IdfTable
 
     if idf_table:
         config = dataclasses.replace(config, idf=IdfTable.load(idf_table))
-    scorer = BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=show_progress(quiet))
+    return BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=show_progress(quiet))
+
+
+def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[Any]) -> dict[str, BERTScoreResult]:
+    from bertscore_metric.model import BERTScoreWarning
+
     results = {}
     for name, texts in systems.items():
         with warnings.catch_warnings(record=True) as caught:
@@ -183,6 +129,36 @@ def _score(
         for warning in caught:
             warnings.warn(f"{name}: {warning.message}" if len(systems) > 1 else warning.message, BERTScoreWarning, 2)
     return results
+
+
+def _check_report(report: str, candidates: list[str], inputs: list[str]) -> None:
+    if Path(report).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--report writes a page and needs a name that ends with .html, got {report!r}.")
+    if len(candidates) > 1:
+        raise ValueError("--report is about one candidates file; call it once for each.")
+    files.check_output(report, inputs, "--report")
+
+
+def _write_report(
+    file: Path,
+    scorer: BERTScorer,
+    results: dict[str, BERTScoreResult],
+    systems: dict[str, list[Any]],
+    references: list[Any],
+    sample: int | None,
+    seed: int,
+) -> None:
+    from bertscore_metric.analysis import report_page
+
+    (result,), (candidates,) = results.values(), systems.values()
+    groups = [[group] if isinstance(group, str) else list(group) for group in references]
+    if result.f1.ndim > 1:
+        raise ValueError("--report shows one layer; the config asks for all_layers.")
+    if sample is not None:
+        report_page.write_sample(file.with_suffix(".csv"), result, candidates, groups, sample=sample, seed=seed)
+    n = report_page.SAMPLE if sample is None else sample
+    page = report_page.report_page(result, scorer, candidates, groups, sample=n, seed=seed)
+    files.write_text(str(file), page)
 
 
 def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:

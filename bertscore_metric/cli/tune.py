@@ -49,9 +49,7 @@ def tune(
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with the correlations of each group.")] = False,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of stdout.")
-    ] = None,
+    output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Find the layer whose scores agree best with people.

@@ -36,7 +36,7 @@ def test_page(scorer: BERTScorer) -> None:
     assert "http" not in page
     for index in lowest_segments(result, 4):
         assert f"F1 {result.f1[index]:.5f}"[:-1] in page  # as the explanation shows it, with the same idf
-        assert f"<h3>Segment {index + 1}</h3>" in page
+        assert f"<h3>Segment {index}</h3>" in page
 
 
 @pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
@@ -63,7 +63,7 @@ def test_sample(scorer: BERTScorer, tmp_path: Path) -> None:
         header, *rows = csv.reader(file)
     assert header[:2] == ["segment", "candidate"]
     assert header[-2:] == ["judgement", "comment"]
-    assert [int(row[0]) - 1 for row in rows] == drawn
+    assert [int(row[0]) for row in rows] == drawn
     assert [row[1] for row in rows] == [C[index] for index in drawn]
     assert not re.search(r"0\.\d{4}", (tmp_path / "sample.csv").read_text(encoding="utf-8"))
 

@@ -1,0 +1,80 @@
+"""`bertscore-metric explain`: files -> one segment -> why it scores as it does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from bertscore_metric import files
+from bertscore_metric.cli import options
+from bertscore_metric.cli.texts import read_texts
+from bertscore_metric.cli.voice import put, show_progress, voice
+
+
+def explain(
+    candidates: options.Candidates,
+    references: options.References = None,
+    text: options.Text = False,
+    candidate_column: options.CandidateColumn = None,
+    reference_column: options.ReferenceColumn = None,
+    segment: Annotated[int, typer.Option(metavar="N", help="Which one, as score --segments numbers them.")] = 0,
+    model: options.NamedModel = None,
+    lang: options.Lang = None,
+    config: options.Config = None,
+    num_layers: options.NumLayers = None,
+    idf: options.Idf = None,
+    rescale: options.Rescale = None,
+    baseline_path: options.BaselinePath = None,
+    match_special_tokens: options.MatchSpecialTokens = None,
+    by: Annotated[
+        str, typer.Option(metavar="f1|precision|recall", help="Explain the reference that is best in this.")
+    ] = "f1",
+    words: Annotated[bool, typer.Option("--words", help="Join the pieces of words.")] = False,
+    device: options.Device = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there: .html, .txt, .png, .svg or .pdf."),
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Explain the score of one segment, token by token.
+
+    Prints every token with its match, their cosine, its weight and what it contributes to P or R.
+    """
+    chosen = options.config(
+        config,
+        model_name_or_path=model,
+        lang=lang,
+        num_layers=num_layers,
+        idf=idf,
+        rescale_with_baseline=True if baseline_path else rescale,
+        baseline_path=baseline_path,
+        match_special_tokens=match_special_tokens,
+    )
+    if output:
+        files.check_output(output, [] if text else [*candidates, *(references or [])])
+    systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
+    if len(systems) > 1:
+        raise ValueError("explain is about one candidates file; name one.")
+    (judged,) = systems.values()
+    if not 0 <= segment < len(judged):
+        raise ValueError(f"There is no segment {segment}; the files have {len(judged)}, numbered from 0.")
+    with voice(quiet):
+        from bertscore_metric.scorer import BERTScorer
+
+        scorer = BERTScorer.from_config(chosen, device=device, verbose=show_progress(quiet))
+        corpus = scorer.corpus_table(_flat(trusted))
+        result = scorer.explain(judged[segment], trusted[segment], by=by, corpus=corpus)  # type: ignore[arg-type]
+        result = result.words() if words else result
+        if output:
+            result.save(output)
+    if not output:
+        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        put(f"{result.signature}\n{result.to_text(color=color)}", None)
+
+
+def _flat(references: list[Any]) -> list[str]:
+    return [text for group in references for text in ([group] if isinstance(group, str) else group)]

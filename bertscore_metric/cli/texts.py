@@ -1,0 +1,34 @@
+"""Options -> texts: the candidates of every system, and the references they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bertscore_metric import files
+
+
+def read_texts(
+    candidates: list[str], references: list[str], text: bool, candidate_column: str | None, reference_columns: list[str]
+) -> tuple[dict[str, list[Any]], list[Any]]:
+    """Return the candidates of each system by the name of its file, and the references."""
+    if text:
+        if not references or candidate_column or reference_columns:
+            raise ValueError("--text needs the candidate after -c and its references after -r, and no columns.")
+        return {"text": candidates}, [references if len(references) > 1 else references[0]] * len(candidates)
+    if [*candidates, *references].count(files.STDIN) > 1:
+        raise ValueError("Standard input (-) can be read once.")
+    if not references and not reference_columns:
+        raise ValueError("Name the references: --references FILE, or --reference-column NAME in a table of pairs.")
+    if len(set(candidates)) < len(candidates):
+        raise ValueError("A candidates file is named twice.")
+    if not references and len(candidates) > 1:
+        raise ValueError("Several candidates files need their references in files of their own (--references FILE).")
+    systems = {path: files.read_candidates(path, candidate_column) for path in candidates}
+    trusted = files.read_references(references or candidates, reference_columns)
+    for path, texts in systems.items():
+        if len(texts) != len(trusted):
+            raise ValueError(
+                f"{path} has {len(texts)} candidates, but {', '.join(references)} has {len(trusted)} references; "
+                f"line by line they must belong together."
+            )
+    return systems, trusted
