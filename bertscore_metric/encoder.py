@@ -14,16 +14,21 @@ from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from bertscore_metric.blocks import (
+    BLOCK_COUNTERS,
+    NEEDS_A_BLOCK,
+    block_list,
+    depth,
+    keep_blocks,
+    position_limit,
+    text_encoder,
+)
 from bertscore_metric.numerics import TORCH_DTYPES, own_arithmetic
 from bertscore_metric.source import ModelSource, file_stamp, load_error, quiet
 from bertscore_metric.tokens import TokenBatch
-
-# Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
-BLOCK_COUNTERS = {"albert": ("encoder.config", "num_hidden_layers"), "xlm": ("", "n_layers")}
-# Models that cannot run without a block (and have no norm after them): layer 0 is read before the first block.
-NEEDS_A_BLOCK = frozenset({"deberta-v2"})
+from bertscore_metric.trial import NOISE, padding_matters
 
 
 @runtime_checkable
@@ -69,7 +74,8 @@ class HuggingFaceEncoder:
 
     Raises:
         ValueError: `num_layers` is above the model's depth.
-        NotImplementedError: the model's blocks cannot be told.
+        NotImplementedError: the model's blocks cannot be told, or it does not give every token of a text an embedding
+            that depends on this text alone.
     """
 
     def __init__(
@@ -88,15 +94,37 @@ class HuggingFaceEncoder:
         self._embeddings_only = num_layers == 0 and body.config.model_type in NEEDS_A_BLOCK
         if num_layers is not None:
             body = keep_blocks(body, 1 if self._embeddings_only else num_layers)
+        if hasattr(body, "set_attention_type"):  # BigBird's sparse attention follows the batch's length, not the text's
+            body.set_attention_type("original_full")
         if not owned:  # until here the skeleton shares its tensors with the caller's model
             body = copy.deepcopy(body)
         self._model = body.to(device=device, dtype=TORCH_DTYPES[dtype]).eval().requires_grad_(False)
+        self._dtype = dtype
         self.dim = int(getattr(body.config, "hidden_size", 1024))
         self.device = device
         self.position_limit = position_limit(body)
         self._vocabulary = _vocabulary_size(body)
         self._optional = _accepted_arguments(body)
         self._lock = threading.Lock()
+        self._equal_lengths = False  # for the trial
+        self._equal_lengths = self._padding_matters()
+
+    def _padding_matters(self) -> bool:
+        config = self._model.config
+        pad_id = getattr(config, "pad_token_id", None)
+        blocks = None
+        if self.num_layers is None and config.model_type not in BLOCK_COUNTERS:
+            blocks = self._model.get_submodule(block_list(self._model))
+        with own_arithmetic(self._dtype, self.device):
+            return padding_matters(
+                self.embed,
+                model_type=config.model_type,
+                vocabulary=self._vocabulary or 100,
+                pad_id=pad_id if isinstance(pad_id, int) else 0,
+                n_layers=None if self.num_layers is not None else self.depth + 1,
+                noise=NOISE[self._dtype],
+                first_block=blocks[0] if blocks else None,
+            )
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """Return embeddings [text, token, dim], or [depth + 1, text, token, dim] for all layers.
@@ -109,6 +137,8 @@ class HuggingFaceEncoder:
                 f"The tokenizer gives the id {int(tokens.ids.max())}, but the model's vocabulary has only "
                 f"{self._vocabulary} entries; use the tokenizer that belongs to the model."
             )
+        if self._equal_lengths and not bool(tokens.attention_mask.all()):
+            return self._embed_by_length(tokens)
         mask = None if bool(tokens.attention_mask.all()) else tokens.attention_mask.to(self.device, torch.int64)
         with self._lock, torch.inference_mode():
             output = self._model(
@@ -122,6 +152,18 @@ class HuggingFaceEncoder:
             return torch.stack(output.hidden_states)
         embeddings: Tensor = output.hidden_states[0] if self._embeddings_only else output.last_hidden_state
         return embeddings
+
+    def _embed_by_length(self, tokens: TokenBatch) -> Tensor:
+        """Return the embeddings of a model that padding would change: texts of equal length together, 0 elsewhere."""
+        lengths = tokens.attention_mask.sum(1)
+        values = (tokens.ids, tokens.attention_mask, tokens.special_tokens_mask)
+        groups = [(lengths == length).nonzero()[:, 0] for length in lengths.unique()]
+        parts = [self.embed(TokenBatch(*(value[rows, : lengths[rows[0]]] for value in values))) for rows in groups]
+        shape = (*parts[0].shape[:-3], *tokens.ids.shape, parts[0].shape[-1])
+        together = parts[0].new_zeros(shape)
+        for rows, part in zip(groups, parts, strict=True):
+            together[..., rows.to(part.device), : part.shape[-2], :] = part
+        return together
 
     def on(self, device: torch.device) -> HuggingFaceEncoder:
         """Return the same encoder on another device; this one stays where it is, for others may use it."""
@@ -148,72 +190,6 @@ class HuggingFaceEncoder:
         """Restore, with a lock of its own."""
         self.__dict__.update(state)
         self._lock = threading.Lock()
-
-
-def text_encoder(model: Any) -> Any:
-    """Return a copy of the model's structure that shares its tensors: its encoder, where it also has a decoder."""
-    tensors = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
-    skeleton = copy.deepcopy(model, tensors)
-    base = getattr(skeleton, "base_model", skeleton)
-    if getattr(base.config, "is_encoder_decoder", False) and hasattr(base, "encoder"):
-        return base.encoder
-    return base
-
-
-def depth(config: Any) -> int:
-    """Return the number of blocks that a configuration describes (those of the encoder, where it has two stacks)."""
-    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    for name in ("encoder_layers", "num_hidden_layers"):
-        value = getattr(text_config, name, None)
-        if isinstance(value, int):
-            return value
-    raise NotImplementedError(f"Cannot tell how many layers a {config.model_type} model has.")
-
-
-def keep_blocks(body: Any, num_layers: int) -> Any:
-    """Shorten a model to its first `num_layers` blocks, in place, and return it.
-
-    The blocks are the one outermost `ModuleList` as long as the configuration says the model is deep; the models
-    without such a list are in `BLOCK_COUNTERS`.
-    """
-    total = depth(body.config)
-    model_type = body.config.model_type
-    if num_layers > total:
-        raise ValueError(f"num_layers={num_layers}, but the {model_type} model has {total} layers (0 to {total}).")
-    if model_type in BLOCK_COUNTERS:
-        path, counter = BLOCK_COUNTERS[model_type]
-        setattr(_submodule(body, path), counter, num_layers)
-        return body
-    lists = [
-        name for name, module in body.named_modules() if isinstance(module, nn.ModuleList) and len(module) == total
-    ]
-    outermost = [name for name in lists if not any(name.startswith(f"{other}.") for other in lists if other != name)]
-    if len(outermost) != 1:
-        raise NotImplementedError(
-            f"Cannot tell the blocks of a {model_type} model: found {outermost or 'no list'} of length {total}. "
-            f"Pass an own encoder= instead."
-        )
-    path, _, name = outermost[0].rpartition(".")
-    setattr(_submodule(body, path), name, body.get_submodule(outermost[0])[:num_layers])
-    return body
-
-
-def position_limit(body: Any) -> int | None:
-    """Return how many tokens the table of absolute positions holds, or `None` where there is no table.
-
-    Tables are recognised by the name of their module (`position_embeddings`, `embed_positions`, `wpe`); relative and
-    rotary positions have none. RoBERTa's begin after the padding index, BART's after an offset.
-    """
-    limits = []
-    for name, module in body.named_modules():
-        last = name.rpartition(".")[2]
-        if not isinstance(module, nn.Embedding) or "relative" in last or not ("position" in last or last == "wpe"):
-            continue
-        reserved = int(getattr(module, "offset", 0) or 0)
-        if module.padding_idx is not None:
-            reserved = module.padding_idx + 1
-        limits.append(module.num_embeddings - reserved)
-    return min(limits) if limits else None
 
 
 _shared: weakref.WeakValueDictionary[tuple[Any, ...], HuggingFaceEncoder] = weakref.WeakValueDictionary()
@@ -325,12 +301,6 @@ def _accepted_arguments(body: Any) -> dict[str, Any]:
     """Return the arguments that save work, where this model knows them."""
     accepted = inspect.signature(body.forward).parameters
     return {name: False for name in ("use_cache", "use_mems") if name in accepted}
-
-
-def _submodule(body: Any, path: str) -> Any:
-    for name in filter(None, path.split(".")):
-        body = getattr(body, name)
-    return body
 
 
 # Settings of a configuration that change no embedding, or that the signature has elsewhere.

@@ -23,11 +23,12 @@ from bertscore_metric.windows import WindowRule, window_positions
 
 logger = logging.getLogger(__name__)
 
-# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer (or a subclass): bert_score put a
-# space in front of their texts, and its tables were made that way. BART and Longformer are not among them.
+# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer: bert_score put a space in front of
+# their texts, and its tables were made that way. BART and Longformer are not among them.
 PREFIX_SPACE_MODEL_TYPES = frozenset({
-    "data2vec-text", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "granite", "ibert", "mega", "mra", "opt", "roberta",
-    "roberta-prelayernorm", "starcoder2",
+    "blip-2", "bridgetower", "clap", "data2vec-text", "dbrx", "emu3", "exaone4", "gpt2", "gpt_bigcode", "gpt_neo",
+    "gptj", "granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "ibert", "instructblip",
+    "instructblipvideo", "mega", "mra", "opt", "roberta", "roberta-prelayernorm", "starcoder2",
 })  # fmt: skip
 # Families that end a text with `</s>` and have no other special token: there `</s>` counts, as in bert_score.
 END_TOKEN_COUNTS_MODEL_TYPES = frozenset({

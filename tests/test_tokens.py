@@ -1,5 +1,6 @@
 """Tokens: prefix space, limits, truncation, special and unknown ids, ragged batches."""
 
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -65,11 +66,22 @@ def test_real_roberta_tokenizer() -> None:
     assert tokenizer(["Hello world"]).ids.tolist() == [0, 20920, 232, 2]
 
 
+@pytest.mark.skipif(version("transformers") >= "5", reason="transformers 5 has no slow tokenizers to compare with")
+def test_prefix_list_is_that_of_the_slow_tokenizers() -> None:
+    """The list is every model type whose slow tokenizer in transformers 4 was RoBERTa's or GPT-2's."""
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+    slow = {name for name, classes in TOKENIZER_MAPPING_NAMES.items()
+            if classes[0] in ("RobertaTokenizer", "GPT2Tokenizer")}  # fmt: skip
+    assert slow == PREFIX_SPACE_MODEL_TYPES
+
+
 def test_prefix_list_is_by_model_type() -> None:
-    """The list names model types of transformers, not paths."""
+    """The list names model types of transformers, not paths, and not those that only share the tokenizer's code."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     assert PREFIX_SPACE_MODEL_TYPES - set(CONFIG_MAPPING_NAMES) <= {"mega"}  # dropped in transformers 5
+    assert not PREFIX_SPACE_MODEL_TYPES & {"bart", "longformer", "led", "deberta", "xlm-roberta", "codegen"}
 
 
 @pytest.mark.parametrize(
