@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 # Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
 BLOCK_COUNTERS = {
@@ -101,7 +101,7 @@ def block_list(body: Any) -> str:
             f"Cannot tell the blocks of a {body.config.model_type} model: found {outermost or 'no list'} of length "
             f"{total}. Pass an own encoder= instead."
         )
-    return outermost[0]
+    return str(outermost[0])
 
 
 def position_limit(body: Any) -> int | None:
@@ -112,12 +112,12 @@ def position_limit(body: Any) -> int | None:
     """
     limits = []
     for name, module in body.named_modules():
-        rows = getattr(getattr(module, "weight", None), "shape", ())
-        if len(rows) == 2 and "Embedding" in type(module).__name__ and _is_position_table(name):
+        table = getattr(module, "weight", None)
+        if isinstance(table, Tensor) and "Embedding" in type(module).__name__ and _is_position_table(name):
             reserved = int(getattr(module, "offset", 0) or 0)
             if getattr(module, "padding_idx", None) is not None:
                 reserved = module.padding_idx + 1
-            limits.append(rows[0] - reserved)
+            limits.append(len(table) - reserved)
     for name, buffer in body.named_buffers():
         if buffer.dim() == 2 and buffer.is_floating_point() and _is_position_table(name):
             limits.append(buffer.shape[0])

@@ -48,6 +48,7 @@ class ScoreConfig:
         revision: branch, tag or commit of a hub model.
         trust_remote_code: allow model code from the hub to run.
         use_safetensors: load weights only from safetensors files; `False` also accepts pickled ones.
+        local_files_only: take a hub model from the cache alone, and ask no network.
 
     Raises:
         TypeError, ValueError: a setting has a wrong type or value; the message says what is allowed.
@@ -68,13 +69,15 @@ class ScoreConfig:
     revision: str | None = None
     trust_remote_code: bool = False
     use_safetensors: bool = True
+    local_files_only: bool = False
 
     def __post_init__(self) -> None:
         for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
             self._normalize(name, _optional_text(name, getattr(self, name)))
         for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
             self._normalize(name, _bool(name, getattr(self, name)))
-        self._normalize("use_safetensors", _bool("use_safetensors", self.use_safetensors))
+        for name in ("use_safetensors", "local_files_only"):
+            self._normalize(name, _bool(name, getattr(self, name)))
         self._normalize("num_layers", optional_int("num_layers", self.num_layers, at_least=0))
         self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))

@@ -157,7 +157,7 @@ class HuggingFaceEncoder:
         """Return the embeddings of a model that padding would change: texts of equal length together, 0 elsewhere."""
         lengths = tokens.attention_mask.sum(1)
         values = (tokens.ids, tokens.attention_mask, tokens.special_tokens_mask)
-        groups = [(lengths == length).nonzero()[:, 0] for length in lengths.unique()]
+        groups = [(lengths == length).nonzero()[:, 0] for length in sorted(set(lengths.tolist()))]
         parts = [self.embed(TokenBatch(*(value[rows, : lengths[rows[0]]] for value in values))) for rows in groups]
         shape = (*parts[0].shape[:-3], *tokens.ids.shape, parts[0].shape[-1])
         together = parts[0].new_zeros(shape)

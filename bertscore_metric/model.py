@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,8 +11,9 @@ from typing import Any
 import torch
 
 from bertscore_metric import registry, source
+from bertscore_metric.blocks import depth
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.encoder import Encoder, HuggingFaceEncoder, depth, load_encoder
+from bertscore_metric.encoder import Encoder, HuggingFaceEncoder, load_encoder
 from bertscore_metric.tokens import TextTokenizer
 
 
@@ -59,9 +59,11 @@ def load_model(config: ScoreConfig, device: torch.device, tokenizer: Any = None)
         revision=config.revision,
         trust_remote_code=config.trust_remote_code,
         use_safetensors=config.use_safetensors,
+        local_files_only=config.local_files_only,
     )
     model_config = source.load_config(place)
-    num_layers = _choose_layer(config, _names(place.name, place.location if place.local else ""), depth(model_config))
+    names = _names(place.name, place.location, *source.base_models(place))
+    num_layers = _choose_layer(config, names, depth(model_config))
     encoder = load_encoder(place, model_config, num_layers=num_layers, dtype=config.dtype, device=device)
     rules = (model_config.model_type, encoder.position_limit, config.max_length, config.long_text)
     if tokenizer is None:
@@ -78,8 +80,7 @@ def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: 
         ValueError, NotImplementedError: `num_layers` is above its depth, or its blocks cannot be told.
     """
     path = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
-    names = _names(path, path)
-    num_layers = _choose_layer(config, names, depth(model.config))
+    num_layers = _choose_layer(config, _names(path), depth(model.config))
     encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=config.dtype, device=device)
     name = Path(path).name if Path(path).is_dir() else path
     text_tokenizer = _text_tokenizer(
@@ -134,15 +135,13 @@ def _text_tokenizer(
     )
 
 
-def _names(name: str, folder: str) -> list[str]:
-    """Return the names under which the tables may know a model: its own, its folder's, and that of its base model."""
-    names = [name]
-    if folder:
-        names += ["/".join(Path(folder).parts[-2:]), Path(folder).name]
-        file = Path(folder) / "config.json"
-        if file.is_file():
-            names.append(str(json.loads(file.read_text(encoding="utf-8")).get("_name_or_path", "")))
-    return names
+def _names(*names: str) -> list[str]:
+    """Return the names under which the tables may know a model: those given, and the ends of those that are paths."""
+    found = []
+    for name in names:
+        parts = Path(name).parts
+        found += [name, "/".join(parts[-2:]), parts[-1]] if len(parts) > 2 else [name]
+    return found
 
 
 def _choose_layer(config: ScoreConfig, names: list[str], total: int) -> int | None:
@@ -156,8 +155,8 @@ def _choose_layer(config: ScoreConfig, names: list[str], total: int) -> int | No
             return layer
     layer = round(0.7 * total)
     warnings.warn(
-        f"No layer is known to be best for {names[0]}; using {layer} of {total} (0.7 of its depth). Set num_layers, "
-        f"after comparing the layers with human judgements of your kind of text if you can.",
+        f"No layer is known to be best for {names[0]}; using {layer} of {total} (0.7 of its depth). Set num_layers; "
+        f"`bertscore-metric tune` compares the layers with human judgements of your kind of text.",
         BERTScoreWarning,
         stacklevel=5,
     )

@@ -73,7 +73,7 @@ class BERTScorer:
         verbose: show a progress bar on stderr.
         settings: every field of `ScoreConfig`: num_layers, all_layers, lang, idf, rescale_with_baseline,
             baseline_path, max_length, long_text, dtype, match_special_tokens, empty, revision, trust_remote_code,
-            use_safetensors.
+            use_safetensors, local_files_only.
 
     Raises:
         TypeError, ValueError: a setting is unknown, or has a wrong type or value.

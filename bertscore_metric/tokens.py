@@ -23,8 +23,8 @@ from bertscore_metric.windows import WindowRule, window_positions
 
 logger = logging.getLogger(__name__)
 
-# Model types whose tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer: bert_score put a space in front of
-# their texts, and its tables were made that way. BART and Longformer are not among them.
+# Model types whose slow tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer: bert_score put a space in
+# front of their texts, and its tables were made that way. BART and Longformer are not among them.
 PREFIX_SPACE_MODEL_TYPES = frozenset({
     "blip-2", "bridgetower", "clap", "data2vec-text", "dbrx", "emu3", "exaone4", "gpt2", "gpt_bigcode", "gpt_neo",
     "gptj", "granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "ibert", "instructblip",

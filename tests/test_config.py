@@ -20,7 +20,8 @@ from bertscore_metric.config import DTYPES, EMPTY_RULES, LONG_TEXT_RULES, shippe
 
 FIELDS = [field.name for field in dataclasses.fields(ScoreConfig)]
 TEXT_FIELDS = ["model_name_or_path", "lang", "baseline_path", "revision"]
-FLAGS = ["all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code", "use_safetensors"]
+FLAGS = ["all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code", "use_safetensors",
+         "local_files_only"]  # fmt: skip
 NUMBERS = {"num_layers": 0, "max_length": 1}
 CHOICES = {"dtype": DTYPES, "empty": EMPTY_RULES, "long_text": LONG_TEXT_RULES}
 

@@ -1,4 +1,4 @@
-"""Encoders: cutting, layers, limits, loading, and batch invariance for every tiny architecture."""
+"""Encoders: what is kept, limits, loading, sources and their errors; `test_architectures.py` has the layers."""
 
 import json
 import shutil
@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MODELS, TOLERANCE, model_path, shared_scorer
+from conftest import MODELS, model_path, shared_scorer
+from huggingface_hub.errors import (
+    GatedRepoError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertConfig, BertModel
 
-from bertscore_metric import BERTScorer, Encoder, encoder
-from bertscore_metric.encoder import HuggingFaceEncoder, depth, keep_blocks, position_limit, text_encoder
+from bertscore_metric import BERTScorer, Encoder, encoder, source
+from bertscore_metric.blocks import depth, keep_blocks, position_limit, text_encoder
+from bertscore_metric.encoder import HuggingFaceEncoder
+from bertscore_metric.model import BERTScoreWarning
 
-ARCHITECTURES = sorted(folder.name for folder in MODELS.iterdir() if folder.is_dir())
 TEXTS = ["the cat sat on the red table.", "Go", "a dog looked at two bananas", "the cat " * 100]
 CPU = torch.device("cpu")
 
@@ -22,44 +29,6 @@ CPU = torch.device("cpu")
 def load(name: str) -> Any:
     """Return a tiny model."""
     return AutoModel.from_pretrained(model_path(name))
-
-
-@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
-@pytest.mark.parametrize("num_layers", [0, 2, 4])
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_batch_invariance(name: str, num_layers: int) -> None:
-    """A text scores the same alone and among longer ones, at the first, a middle and the last layer."""
-    scorer = shared_scorer(name, num_layers=num_layers)
-    references = [TEXTS[2], TEXTS[0], TEXTS[1], "a dog " * 100]
-    together = torch.stack(list(scorer.score(TEXTS, references)))
-    alone = torch.cat([torch.stack(list(scorer.score(t, r))) for t, r in zip(TEXTS, references, strict=True)], dim=1)
-    torch.testing.assert_close(together, alone, atol=TOLERANCE, rtol=0)
-
-
-@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_layers_differ_and_the_last_one_is_the_whole_model(name: str) -> None:
-    """Every number of layers is another encoder, and all of them give what the uncut model gives."""
-    f1 = [shared_scorer(name, num_layers=n).score(TEXTS[:1], TEXTS[2:3]).f1.item() for n in range(5)]
-    assert len(set(f1)) == 5
-    scorer = shared_scorer(name, num_layers=4)
-    tokens = scorer.model.tokenizer(TEXTS[:1]).batch(torch.tensor([0]), 0, torch.tensor([], dtype=torch.int64))
-    model = load(name).eval()
-    body = model.encoder if model.config.is_encoder_decoder else model
-    with torch.no_grad():
-        expected = body(input_ids=tokens.ids, attention_mask=tokens.attention_mask.long()).last_hidden_state
-    torch.testing.assert_close(scorer.model.encoder.embed(tokens), expected, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_all_layers(name: str) -> None:
-    """All layers are depth + 1 rows; below the last they are those of the cut model, except where a norm follows."""
-    result = shared_scorer(name, all_layers=True).score(TEXTS[:1], TEXTS[2:3])
-    assert result.f1.shape == (5, 1)
-    assert result.signature["layer"] == "all-raw"
-    if name not in ("t5", "modernbert", "llama", "gpt2"):
-        cut = [shared_scorer(name, num_layers=n).score(TEXTS[:1], TEXTS[2:3]).f1.item() for n in range(5)]
-        assert result.f1[:, 0].tolist() == pytest.approx(cut, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["bert", "t5", "gpt2", "albert", "bart"])
@@ -192,14 +161,89 @@ def test_tokenizer_of_another_model() -> None:
         made.score(["the cat sat"], ["a dog"])
 
 
+def test_a_fine_tuned_copy_finds_its_base_model_in_its_card(tmp_path: Path) -> None:
+    """transformers no longer writes the base model into the configuration; a model card names it. Prose does not."""
+    folder = copy_model(tmp_path / "mine")
+    (folder / "README.md").write_text("---\nbase_model:\n- google/bert_uncased_L-4_H-128_A-2\n---\n# Mine\n")
+    assert BERTScorer(str(folder)).signature["layer"] == "3"
+    for text in ("base_model: google/bert_uncased_L-2_H-128_A-2", "---\n: [\n---\n", "---\nbase_model: 7\n---\n"):
+        (folder / "README.md").write_text(text)
+        with pytest.warns(BERTScoreWarning, match="No layer is known to be best for mine; using 3 of 4"):
+            BERTScorer(str(folder))
+
+
+@pytest.mark.parametrize("path", ["roberta-large", "/home/me/models/google/bert_uncased_L-2_H-128_A-2"])
+def test_a_model_in_memory_finds_its_base_model(path: str) -> None:
+    """A model object remembers where it came from, be it a folder; a layer it does not have is not taken."""
+    model = load("bert")
+    model.config._name_or_path = path
+    tokenizer = shared_scorer("bert", num_layers=2).model.tokenizer._tokenizer
+    if path == "roberta-large":  # its 17 are more than this model's 4
+        with pytest.warns(BERTScoreWarning, match=r"Set num_layers; `bertscore-metric tune` compares the layers"):
+            assert BERTScorer(model=model, tokenizer=tokenizer).signature["layer"] == "3"
+    else:
+        assert BERTScorer(model=model, tokenizer=tokenizer).signature["layer"] == "1"
+
+
 def test_missing_models() -> None:
     """A mistyped folder, an unreachable hub name and an unknown language are one sentence each."""
     with pytest.raises(FileNotFoundError, match=r"No model folder './nowhere'. Give a folder with config.json"):
         BERTScorer("./nowhere")
     with pytest.raises(OSError, match=r"Cannot load the model 'roberta-large': .*without a network use a folder"):
         BERTScorer(lang="en")
+    with pytest.raises(OSError, match=r"it is not in the hub cache, and local_files_only=True\. Load it once with"):
+        BERTScorer("roberta-large", local_files_only=True)
     with pytest.raises(ValueError, match="no default model for language 'enn'"):
         BERTScorer(lang="enn")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            GatedRepoError,
+            r"Cannot load the model 'x/y': it is gated. Ask for access at https://huggingface.co/x/y",
+        ),
+        (
+            RepositoryNotFoundError,
+            r"the hub has no such model, or it is private. Check the name at https://huggingface",
+        ),
+        (RevisionNotFoundError, r"it has no revision 'v9'. Take one of https://huggingface.co/x/y/commits/main."),
+        (OfflineModeIsEnabled, r"it is not in the hub cache, and there is no network. Load it once with a network;"),
+    ],
+)
+def test_what_the_hub_answers(monkeypatch: pytest.MonkeyPatch, kind: type[Exception], message: str) -> None:
+    """Every refusal of the hub is a reason and what to do about it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        cause = kind.__new__(kind)
+        Exception.__init__(cause, "403 Client Error")
+        raise OSError("We had a problem.\nIt has lines.") from cause
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", refuse)
+    with pytest.raises(OSError, match=message):
+        BERTScorer("x/y", revision="v9")
+
+
+def test_no_network_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the hub's name does not resolve, only the cache is asked; behind a proxy that cannot be told."""
+    asked: list[object] = []
+
+    def unresolved(*address: object) -> None:
+        asked.append(address)
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://hub.invalid:8443")
+    monkeypatch.setattr("socket.getaddrinfo", unresolved)
+    for variable in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    hub = source.resolve("roberta-large")
+    assert hub.hub_arguments["local_files_only"]
+    assert asked == [("hub.invalid", 8443)]
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    assert not hub.hub_arguments["local_files_only"]
+    assert len(asked) == 1
 
 
 def test_loading_inside_inference_mode() -> None:

@@ -89,6 +89,7 @@ NEUTRAL: dict[str, tuple[dict[str, Any], str]] = {
     "revision": ({"revision": "v1"}, "a local folder has no revisions; of a hub model the commit is in `weights`"),
     "trust_remote_code": ({"trust_remote_code": True}, "the model here has no code of its own; a permission, no rule"),
     "use_safetensors": ({"use_safetensors": False}, "another file format of the same weights, whose hash is there"),
+    "local_files_only": ({"local_files_only": True}, "the same files from nearer by"),
 }
 
 

@@ -63,7 +63,8 @@ class BERTScore(RaggedMetric):
     Args:
         model_name_or_path: a hub name, a folder, or `offline`; without it and without `lang`, English (roberta-large).
         num_layers, all_layers, idf, lang, rescale_with_baseline, baseline_path, max_length, long_text, dtype,
-            match_special_tokens, empty, revision, trust_remote_code, use_safetensors: as in `ScoreConfig`.
+            match_special_tokens, empty, revision, trust_remote_code, use_safetensors,
+            local_files_only: as in `ScoreConfig`.
         model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
         user_tokenizer, tokenizer: a transformers tokenizer, under torchmetrics' name and under ours.
         num_threads: accepted, and without effect: no DataLoader is involved.
@@ -129,6 +130,7 @@ class BERTScore(RaggedMetric):
         revision: str | None = None,
         trust_remote_code: bool = False,
         use_safetensors: bool = True,
+        local_files_only: bool = False,
         tokenizer: Any = None,
         encoder: Any = None,
         keep_embeddings: bool = False,
@@ -162,6 +164,7 @@ class BERTScore(RaggedMetric):
             revision=revision,
             trust_remote_code=trust_remote_code,
             use_safetensors=use_safetensors,
+            local_files_only=local_files_only,
         )
         super().__init__(**kwargs)
         self.reduction = reduction
