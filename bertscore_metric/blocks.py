@@ -1,10 +1,13 @@
-"""What a transformers model is made of: its text encoder, its blocks, and how many positions it knows."""
+"""What a transformers model is made of: its text encoder, its blocks, its positions, and the identity of it all."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 # Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
@@ -19,6 +22,16 @@ NEEDS_A_BLOCK = frozenset({"deberta-v2", "xmod"})
 UNSUPPORTED = frozenset({"reformer"})
 # Names of the table of absolute positions that do not say "position".
 POSITION_TABLES = ("wpe", "pos_encoding")
+# Settings of a configuration that change no embedding, or that the signature has elsewhere.
+_NEUTRAL_CONFIG = frozenset({
+    "_attn_implementation", "_commit_hash", "_name_or_path", "architectures", "bos_token_id", "decoder_start_token_id",
+    "dtype", "eos_token_id", "finetuning_task", "forced_eos_token_id", "gradient_checkpointing", "id2label", "label2id",
+    "max_length", "num_hidden_layers", "num_labels", "output_attentions", "output_hidden_states", "problem_type",
+    "return_dict", "task_specific_params", "tie_word_embeddings", "tokenizer_class", "torch_dtype",
+    "transformers_version", "use_cache",
+})  # fmt: skip
+# Values that mean the same as no value: which of them a configuration lists differs between versions of transformers.
+_UNSAID = frozenset({"None", "False", "absolute"})
 
 
 def text_encoder(model: Any) -> Any:
@@ -107,23 +120,47 @@ def block_list(body: Any) -> str:
 def position_limit(body: Any) -> int | None:
     """Return how many tokens the table of absolute positions holds, or `None` where there is no table.
 
-    Tables are embeddings or buffers whose name says position; relative and rotary positions that are computed have
-    none. RoBERTa's begin after the padding index, BART's after an offset, and `position_ids` lists the rows in use.
+    Tables are embeddings or plain tensors whose name says position; relative positions, and rotary ones that are
+    computed, have none. RoBERTa's begin after the padding index, BART's after an offset, and `position_ids` lists the
+    rows in use.
     """
     limits = []
-    for name, module in body.named_modules():
+    for path, module in body.named_modules():
         table = getattr(module, "weight", None)
-        if isinstance(table, Tensor) and "Embedding" in type(module).__name__ and _is_position_table(name):
+        if isinstance(table, Tensor) and "Embedding" in type(module).__name__ and _is_position_table(path):
             reserved = int(getattr(module, "offset", 0) or 0)
             if getattr(module, "padding_idx", None) is not None:
                 reserved = module.padding_idx + 1
             limits.append(len(table) - reserved)
-    for name, buffer in body.named_buffers():
-        if buffer.dim() == 2 and buffer.is_floating_point() and _is_position_table(name):
-            limits.append(buffer.shape[0])
+        for name, value in {**module._buffers, **vars(module)}.items():  # a buffer, or in transformers 4 a plain tensor
+            if (
+                isinstance(value, Tensor)
+                and value.dim() == 2
+                and value.is_floating_point()
+                and _is_position_table(name)
+            ):
+                limits.append(len(value))
     if limits:  # a model whose positions are relative may list rows of a table that it does not have
         limits += [ids.shape[-1] for name, ids in body.named_buffers() if name.rpartition(".")[2] == "position_ids"]
     return min(limits) if limits else None
+
+
+def identity(body: Any) -> str:
+    """Return a hash of all weights and of the configuration: the same for a name, a copy and an object.
+
+    Of every tensor it takes name, shape, the sum of its float32 bit patterns and 64 sampled values.
+    """
+    listed = body.config.to_diff_dict().items()
+    settings = {key: value for key, value in listed if key not in _NEUTRAL_CONFIG and str(value) not in _UNSAID}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    for name, tensor in sorted(body.state_dict().items()):
+        flat = tensor.detach().reshape(-1).to(torch.float32)
+        total = int(flat.view(torch.int32).sum(dtype=torch.int64)) if flat.numel() else 0
+        digest.update(f"{name}{tuple(tensor.shape)}{total}".encode())
+        if flat.numel():
+            sample = flat[torch.linspace(0, flat.numel() - 1, 64, dtype=torch.float64).long().to(flat.device)]
+            digest.update(sample.cpu().numpy().tobytes())
+    return digest.hexdigest()[:12]
 
 
 def _is_position_table(name: str) -> bool:

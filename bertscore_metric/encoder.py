@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
-import json
 import os
 import threading
 import weakref
@@ -21,6 +19,7 @@ from bertscore_metric.blocks import (
     NEEDS_A_BLOCK,
     block_list,
     depth,
+    identity,
     keep_blocks,
     position_limit,
     text_encoder,
@@ -88,7 +87,7 @@ class HuggingFaceEncoder:
         owned: bool = False,
     ) -> None:
         body = _without_pooler(text_encoder(model))
-        self.fingerprint = _identity(body)
+        self.fingerprint = identity(body)
         self.depth = depth(body.config)
         self.num_layers = num_layers
         self._embeddings_only = num_layers == 0 and body.config.model_type in NEEDS_A_BLOCK
@@ -104,7 +103,10 @@ class HuggingFaceEncoder:
         self.device = device
         self.position_limit = position_limit(body)
         self._vocabulary = _vocabulary_size(body)
-        self._optional = _accepted_arguments(body)
+        accepted = inspect.signature(body.forward).parameters
+        self._optional = {name: False for name in ("use_cache", "use_mems") if name in accepted}  # they save work
+        # A model that takes no mask cannot bear padding, as its trial will show.
+        self._takes_mask = "attention_mask" in accepted or any(p.kind is p.VAR_KEYWORD for p in accepted.values())
         self._lock = threading.Lock()
         self._equal_lengths = False  # for the trial
         self._equal_lengths = self._padding_matters()
@@ -139,14 +141,15 @@ class HuggingFaceEncoder:
             )
         if self._equal_lengths and not bool(tokens.attention_mask.all()):
             return self._embed_by_length(tokens)
-        mask = None if bool(tokens.attention_mask.all()) else tokens.attention_mask.to(self.device, torch.int64)
+        arguments: dict[str, Any] = dict(self._optional)
+        if self._takes_mask and not bool(tokens.attention_mask.all()):
+            arguments["attention_mask"] = tokens.attention_mask.to(self.device, torch.int64)
         with self._lock, torch.inference_mode():
             output = self._model(
                 input_ids=tokens.ids.to(self.device),
-                attention_mask=mask,
                 output_hidden_states=self.num_layers is None or self._embeddings_only,
                 return_dict=True,
-                **self._optional,
+                **arguments,
             )
         if self.num_layers is None:
             return torch.stack(output.hidden_states)
@@ -295,39 +298,3 @@ def _vocabulary_size(body: Any) -> int | None:
         return int(body.get_input_embeddings().num_embeddings)
     except (AttributeError, NotImplementedError):
         return None
-
-
-def _accepted_arguments(body: Any) -> dict[str, Any]:
-    """Return the arguments that save work, where this model knows them."""
-    accepted = inspect.signature(body.forward).parameters
-    return {name: False for name in ("use_cache", "use_mems") if name in accepted}
-
-
-# Settings of a configuration that change no embedding, or that the signature has elsewhere.
-_NEUTRAL_CONFIG = frozenset({
-    "_attn_implementation", "_commit_hash", "_name_or_path", "architectures", "bos_token_id", "decoder_start_token_id",
-    "dtype", "eos_token_id", "finetuning_task", "forced_eos_token_id", "gradient_checkpointing", "id2label", "label2id",
-    "max_length", "num_hidden_layers", "num_labels", "output_attentions", "output_hidden_states", "problem_type",
-    "return_dict", "task_specific_params", "tie_word_embeddings", "tokenizer_class", "torch_dtype",
-    "transformers_version", "use_cache",
-})  # fmt: skip
-# Values that mean the same as no value: which of them a configuration lists differs between versions of transformers.
-_UNSAID = frozenset({"None", "False", "absolute"})
-
-
-def _identity(body: Any) -> str:
-    """Return a hash of all weights and of the configuration: the same for a name, a copy and an object.
-
-    Of every tensor it takes name, shape, the sum of its float32 bit patterns and 64 sampled values.
-    """
-    listed = body.config.to_diff_dict().items()
-    settings = {key: value for key, value in listed if key not in _NEUTRAL_CONFIG and str(value) not in _UNSAID}
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(body.state_dict().items()):
-        flat = tensor.detach().reshape(-1).to(torch.float32)
-        total = int(flat.view(torch.int32).sum(dtype=torch.int64)) if flat.numel() else 0
-        digest.update(f"{name}{tuple(tensor.shape)}{total}".encode())
-        if flat.numel():
-            sample = flat[torch.linspace(0, flat.numel() - 1, 64, dtype=torch.float64).long().to(flat.device)]
-            digest.update(sample.cpu().numpy().tobytes())
-    return digest.hexdigest()[:12]
