@@ -43,7 +43,8 @@ def text_encoder(model: Any) -> Any:
     tensors = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
     body = copy.deepcopy(model, tensors)
     body = getattr(body, "base_model", body)
-    if getattr(body.config, "is_encoder_decoder", False) and hasattr(body, "encoder"):
+    two_stacks = getattr(body.config, "is_encoder_decoder", False) or hasattr(body, "decoder")
+    if two_stacks and hasattr(body, "encoder"):
         config, body = body.config, body.encoder
         if not hasattr(body, "config"):  # FSMT's
             body.config = config

@@ -1,14 +1,16 @@
 """A model is tried before it is used: what padding does to it, and which models are refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from architectures import BERT, LLAMA, T5, build
+from architectures import BERT, LLAMA, T5, build, tokenizer_of
 from conftest import TOLERANCE
 from torch import Tensor
+from transformers import T5Config, T5EncoderModel
 
-from bertscore_metric import TokenBatch
+from bertscore_metric import BERTScorer, TokenBatch
 from bertscore_metric.blocks import depth, position_limit, text_encoder
 from bertscore_metric.encoder import HuggingFaceEncoder
 from bertscore_metric.trial import padding_matters
@@ -188,6 +190,19 @@ def test_the_text_side_of_a_model() -> None:
     assert encoder(two_stacks).depth == 4
     t5 = build("T5Config", {**T5, "vocab_size": 297})
     assert type(text_encoder(t5)).__name__ == "T5Stack"
+
+
+def test_a_saved_encoder_of_two_stacks(tmp_path: Path) -> None:
+    """transformers loads the encoder that was saved alone with a decoder of random weights, which is not used."""
+    config = T5Config(**T5, vocab_size=300)
+    alone = T5EncoderModel(config).eval()
+    alone.save_pretrained(tmp_path)
+    loaded = BERTScorer(str(tmp_path), tokenizer=tokenizer_of("byt5"), num_layers=2)
+    in_memory = BERTScorer(model=alone, tokenizer=tokenizer_of("byt5"), num_layers=2)
+    for scorer in (loaded, in_memory):
+        assert scorer.score(["the cat"], ["the cat"]).f1.item() == pytest.approx(1)
+    other = [scorer.score(["the cat"], ["a dog"]).f1.item() for scorer in (loaded, in_memory)]
+    assert other[0] == pytest.approx(other[1], abs=TOLERANCE)
 
 
 def test_the_trial_leaves_nothing_behind() -> None:
