@@ -20,6 +20,8 @@ BLOCK_COUNTERS = {
 NEEDS_A_BLOCK = frozenset({"deberta-v2", "xmod"})
 # Models whose numbers are no function of the text: this one hashes the tokens of longer texts at random.
 UNSUPPORTED = frozenset({"reformer"})
+# Models that pad a text to whole attention windows, which must fit the table of positions.
+POSITIONS_IN_WINDOWS = frozenset({"led"})
 # Names of the table of absolute positions that do not say "position".
 POSITION_TABLES = ("wpe", "pos_encoding")
 # Settings of a configuration that change no embedding, or that the signature has elsewhere.
@@ -143,7 +145,13 @@ def position_limit(body: Any) -> int | None:
                 limits.append(len(value))
     if limits:  # a model whose positions are relative may list rows of a table that it does not have
         limits += [ids.shape[-1] for name, ids in body.named_buffers() if name.rpartition(".")[2] == "position_ids"]
-    return min(limits) if limits else None
+    if not limits:
+        return None
+    limit = min(limits)
+    if body.config.model_type in POSITIONS_IN_WINDOWS:
+        window = body.config.attention_window
+        limit -= limit % (window if isinstance(window, int) else max(window))
+    return limit
 
 
 def identity(body: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import BERT, LLAMA, T5, build, tokenizer_of
+from architectures import BART, BERT, LLAMA, T5, build, tokenizer_of
 from conftest import TOLERANCE
 from torch import Tensor
 from transformers import T5Config, T5EncoderModel
@@ -164,6 +164,7 @@ def test_hidden_states_that_are_not_the_layers() -> None:
     ("CTRLConfig", {"vocab_size": 297, "n_positions": 48, "n_embd": 32, "n_layer": 4, "n_head": 4, "dff": 64}, 48),
     ("MraConfig", {**SMALL, "max_position_embeddings": 48}, 48),
     ("IBertConfig", {**SMALL, "max_position_embeddings": 50, "pad_token_id": 1}, 48),
+    ("LEDConfig", {**BART, "vocab_size": 297, "attention_window": 8, "max_encoder_position_embeddings": 53}, 48),
     ("BloomConfig", {"vocab_size": 297, "hidden_size": 32, "n_layer": 4, "n_head": 4}, None),
 ])  # fmt: skip
 def test_where_positions_come_from(config: str, settings: Any, limit: int | None) -> None:
