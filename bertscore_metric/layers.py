@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertscore_metric.encoder import NEEDS_A_BLOCK, Encoder, HuggingFaceEncoder, keep_blocks
+from bertscore_metric.blocks import NEEDS_A_BLOCK, keep_blocks
+from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.tokens import TokenBatch
 
