@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -274,16 +275,23 @@ def _whole_weights() -> Iterator[None]:
     """Load whole weights also inside a training run that is set up to load each rank a part of its own model.
 
     transformers asks the environment (FSDP: ranks above 0 would keep random weights) and a global of its DeepSpeed
-    integration (ZeRO-3: every rank would hold a slice).
+    integration (ZeRO-3: every rank would hold a slice). Inside DeepSpeed's own `zero.Init`, in which Lightning calls
+    `configure_model`, every module that is made is cut up at once.
     """
     from transformers.integrations import deepspeed
 
     settings: Any = deepspeed  # untyped, and the global is private
     fsdp = os.environ.pop("ACCELERATE_USE_FSDP", None)
     zero, settings._hf_deepspeed_config_weak_ref = settings._hf_deepspeed_config_weak_ref, None
+    partition: Any = sys.modules.get("deepspeed.runtime.zero.partition_parameters")
+    cutting = bool(getattr(getattr(partition, "top_level_context", None), "patched", False))
+    if cutting:
+        partition.shutdown_init_context()
     try:
         yield
     finally:
+        if cutting:
+            partition.restore_init_context()
         settings._hf_deepspeed_config_weak_ref = zero
         if fsdp is not None:
             os.environ["ACCELERATE_USE_FSDP"] = fsdp

@@ -222,8 +222,13 @@ class BERTScorer:
             )
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
-    def report(self, parts: Sequence[TokenMatches | SegmentScores]) -> BERTScoreResult:
-        """Score what `match` returned, part after part; the compute half, for adapters."""
+    def report(self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True) -> BERTScoreResult:
+        """Score what `match` returned, part after part; the compute half, for adapters.
+
+        Args:
+            parts: what `match` returned.
+            warn: whether to warn of what is notable; `False` where another process says the same.
+        """
         with self.own_arithmetic():
             matches = [part for part in parts if isinstance(part, TokenMatches)]
             if matches:
@@ -232,7 +237,7 @@ class BERTScorer:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
             skip = self.config.empty == "skip"
-            for message in notable(scores, skip_empty=skip):
+            for message in notable(scores, skip_empty=skip) if warn else ():
                 warnings.warn(message, BERTScoreWarning, stacklevel=3)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import pickle
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
@@ -61,6 +62,7 @@ class SharedScorer:
         self._scorer: BERTScorer | None = self._load()
         self.signature = self._scorer.signature
         self.latest = LatestResult()
+        self.latest_report = LatestResult()
         self._by_device: weakref.WeakValueDictionary[str, SharedScorer] = weakref.WeakValueDictionary()
         if not self._named:  # the scorer has what it needs of them
             self._run_settings = {}
@@ -105,7 +107,7 @@ class SharedScorer:
         """
         key = (tuple(segments.candidates), tuple(segments.references), tuple(segments.reference_counts))
         small = n_bytes(segments) <= 2 * WAITING_BYTES and collector is None
-        known = self.latest.get(key, user) if small else None
+        known: dict[str, Tensor] | None = self.latest.get(key, user) if small else None
         if known is not None:
             return known
         scorer = self.scorer
@@ -118,27 +120,41 @@ class SharedScorer:
             self.latest.set(key, user, rows)
         return rows
 
-    def report(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> BERTScoreResult:
+    def report(
+        self, columns: Mapping[str, Tensor], sample_ids: Tensor, *, warn: bool = True, user: int | None = None
+    ) -> BERTScoreResult:
         """Score what `rows` returned, joined.
 
         Args:
             columns: the columns `columns`.
             sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
+            warn: whether to warn of what is notable.
+            user: whoever asks, by `id`, where another user's report of the same rows, and its warnings, will do.
 
         Raises:
             ValueError: two segments have the same number and different scores.
         """
+        if user is None:
+            return self._report(columns, sample_ids, warn)
+        key = _digest([*columns.values(), sample_ids])
+        report: BERTScoreResult | None = self.latest_report.get(key, user)
+        if report is None:
+            report = self._report(columns, sample_ids, warn)
+            self.latest_report.set(key, user, report)
+        return report
+
+    def _report(self, columns: Mapping[str, Tensor], sample_ids: Tensor, warn: bool) -> BERTScoreResult:
         scorer = self.reporter
         tolerance = SCORE_TOLERANCE[self.config.dtype]
         if self.config.idf is True:
             matches = columns_to_matches(columns, scorer.layers)
             if len(sample_ids):
                 matches = matches_in_sample_order(matches, sample_ids, tolerance)
-            return scorer.report([matches])
+            return scorer.report([matches], warn=warn)
         scores = columns_to_scores(columns, scorer.layers)
         if len(sample_ids):
             scores = scores_in_sample_order(scores, sample_ids, tolerance)
-        return scorer.report([scores])
+        return scorer.report([scores], warn=warn)
 
     def corpus_idf(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> IdfTable | None:
         """Return the idf weights that `report` counts in the same columns; `None` unless `idf=True`."""
@@ -167,6 +183,7 @@ class SharedScorer:
         other.device = device
         other.store = EmbeddingStore(self.store.max_bytes)
         other.latest = LatestResult()
+        other.latest_report = LatestResult()
         other._scorer = None if self._named or self._scorer is None else self._scorer.on(device)
         self._by_device[str(device)] = other
         return other
@@ -175,6 +192,7 @@ class SharedScorer:
         """Let go of the encoder, where it can be loaded again by its name, and of all stored embeddings."""
         self.store.clear()
         self.latest = LatestResult()
+        self.latest_report = LatestResult()
         if self._named and self._scorer is not None:
             lite = copy.copy(self._scorer)
             lite.model = dataclasses.replace(lite.model, encoder=ReleasedEncoder(lite.model.encoder.fingerprint))
@@ -194,7 +212,7 @@ class SharedScorer:
         Raises:
             TypeError: such an object cannot be pickled.
         """
-        state = {**self.__dict__, "store": self.store.max_bytes, "latest": None, "_by_device": None}
+        state = {**self.__dict__, "store": self.store.max_bytes, "latest": None, "latest_report": None, "_by_device": None}
         if self._named:
             state["_scorer"] = None
         try:
@@ -216,16 +234,16 @@ class LatestResult:
     def __init__(self) -> None:
         self._key: Hashable = None
         self._users: set[int] = set()
-        self._value: dict[str, Tensor] | None = None
+        self._value: Any = None
 
-    def get(self, key: Hashable, user: int) -> dict[str, Tensor] | None:
+    def get(self, key: Hashable, user: int) -> Any:
         """Return the result for `key`, unless this user had it already."""
         if key != self._key or user in self._users:
             return None
         self._users.add(user)
         return self._value
 
-    def set(self, key: Hashable, user: int, value: dict[str, Tensor]) -> None:
+    def set(self, key: Hashable, user: int, value: Any) -> None:
         """Remember a result."""
         self._key, self._users, self._value = key, {user}, value
 
@@ -245,9 +263,18 @@ class ReleasedEncoder:
         raise RuntimeError("This encoder has been released.")
 
 
+def _digest(tensors: Sequence[Tensor]) -> bytes:
+    digest = hashlib.blake2b()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().numpy())
+    return digest.digest()
+
+
 def _restore(data: bytes) -> SharedScorer:
     state = pickle.loads(data)
     shared = SharedScorer.__new__(SharedScorer)
-    shared.__dict__.update(state, store=EmbeddingStore(state["store"]), latest=LatestResult())
+    shared.__dict__.update(state, store=EmbeddingStore(state["store"]))
+    shared.latest, shared.latest_report = LatestResult(), LatestResult()
     shared._by_device = weakref.WeakValueDictionary()
     return shared

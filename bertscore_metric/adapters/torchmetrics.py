@@ -100,6 +100,7 @@ class BERTScore(RaggedMetric):
     higher_is_better = True
     plot_upper_bound = 1.0
     sample_ids: list[Tensor]
+    _shares_reports = False
 
     def __init__(
         self,
@@ -264,7 +265,10 @@ class BERTScore(RaggedMetric):
         self._check_rows(self._columns())
         columns = {name: self.column(name) for name in self._shared.columns}
         ids = self.column("sample_ids")
-        self._result = result = self._shared.report(columns, ids)
+        result = self._shared.report(
+            columns, ids, warn=self._speaks(), user=id(self) if self._shares_reports else None
+        )
+        self._result = result
         self._corpus_idf = self._shared.corpus_idf(columns, ids) if self.keep_embeddings else None
         values = {name: self._value(result, name) for name in SCORES}
         return {**values, "hash": str(result.signature)} if self.return_hash else values
@@ -340,6 +344,10 @@ class BERTScore(RaggedMetric):
             self._computed = None
             self.compute()
 
+    def _speaks(self) -> bool:
+        """Whether to warn: ranks that are synced have the same rows, and the first one says what is notable."""
+        return not (self._is_synced and torch.distributed.is_initialized()) or self._rank() == 0
+
     def _value(self, result: BERTScoreResult, name: str) -> Tensor:
         if self.reduction == "none":
             return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
@@ -393,6 +401,8 @@ class BERTScoreValue(BERTScore):
         score: `precision`, `recall` or `f1`.
         settings: the arguments of `BERTScore`.
     """
+
+    _shares_reports = True  # a logger computes the members of a collection one after the other
 
     def __init__(self, score: str, **settings: Any) -> None:
         if score not in SCORES:
