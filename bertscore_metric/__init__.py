@@ -56,7 +56,9 @@ __all__ = [
     "release_encoders",
     "score",
 ]
-if find_spec("torchmetrics") is None:  # so that `import *` and help() work without the extra; asking for it says which
+if (
+    not TYPE_CHECKING and find_spec("torchmetrics") is None
+):  # so that `import *` and help() work without the extra; asking for it says which
     __all__.remove("BERTScore")
 
 

@@ -212,7 +212,8 @@ class SharedScorer:
         Raises:
             TypeError: such an object cannot be pickled.
         """
-        state = {**self.__dict__, "store": self.store.max_bytes, "latest": None, "latest_report": None, "_by_device": None}
+        state = {**self.__dict__, "store": self.store.max_bytes, "_by_device": None}
+        state.update(latest=None, latest_report=None)
         if self._named:
             state["_scorer"] = None
         try:
@@ -267,7 +268,7 @@ def _digest(tensors: Sequence[Tensor]) -> bytes:
     digest = hashlib.blake2b()
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().numpy())
+        digest.update(tensor.contiguous().numpy().data)
     return digest.digest()
 
 

@@ -60,6 +60,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+@pytest.mark.filterwarnings("ignore::lightning.fabric.utilities.warnings.PossibleUserWarning")  # its advice on speed
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # Lightning with a newer torch
 def test_readme_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """README's Python runs from top to bottom in one session."""
     code = blocks("python")

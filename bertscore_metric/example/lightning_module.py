@@ -3,6 +3,8 @@
 python -m bertscore_metric.example.lightning_module fit --config configs/lightning/offline.yaml
 """
 
+from typing import Any
+
 import lightning
 import torch
 from torch.utils.data import DataLoader
@@ -40,10 +42,10 @@ class Rewriter(lightning.LightningModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=self.learning_rate)
 
-    def train_dataloader(self) -> DataLoader[Batch]:
+    def train_dataloader(self) -> DataLoader[Any]:
         return DataLoader(Rewriting(), batch_size=4, shuffle=True)
 
-    def val_dataloader(self) -> DataLoader[Batch]:
+    def val_dataloader(self) -> DataLoader[Any]:
         return DataLoader(Rewriting(), batch_size=4)
 
 

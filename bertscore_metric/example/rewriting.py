@@ -42,12 +42,12 @@ def tokenizer_and_model() -> tuple[Any, Any]:
     from transformers import T5Config, T5ForConditionalGeneration
 
     tokenizer = load_tokenizer(resolve("offline"))
-    config = T5Config(
-        vocab_size=len(tokenizer), d_model=32, d_ff=64, d_kv=8, num_layers=2, num_heads=4, dropout_rate=0.0,
-        pad_token_id=tokenizer.pad_token_id, decoder_start_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.sep_token_id,
-    )  # fmt: skip
-    return tokenizer, T5ForConditionalGeneration(config)
+    settings: dict[str, Any] = {
+        "vocab_size": len(tokenizer), "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 2, "num_heads": 4,
+        "dropout_rate": 0.0, "pad_token_id": tokenizer.pad_token_id, "decoder_start_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+    }  # fmt: skip
+    return tokenizer, T5ForConditionalGeneration(T5Config(**settings))
 
 
 def training_arguments(tokenizer: Any, batch: Batch, device: torch.device) -> dict[str, torch.Tensor]:

@@ -7,6 +7,7 @@ accelerate launch --cpu --num_processes 2 -m bertscore_metric.example.torch_loop
 
 import logging
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from bertscore_metric import BERTScore
-from bertscore_metric.example.rewriting import Batch, Rewriting, generate, tokenizer_and_model, training_arguments
+from bertscore_metric.example.rewriting import Rewriting, generate, tokenizer_and_model, training_arguments
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def train(epochs: int = 2, learning_rate: float = 0.01, device: str = "cpu") -> 
     parallel = DistributedDataParallel(model.to(place)) if several else model.to(place)
     optimizer = torch.optim.AdamW(parallel.parameters(), lr=learning_rate)
     bertscore = BERTScore("offline").to(place)
-    loader: DataLoader[Batch] = DataLoader(
+    loader: DataLoader[Any] = DataLoader(
         data, batch_size=4, sampler=DistributedSampler(data, shuffle=False) if several else None
     )
     history = []
