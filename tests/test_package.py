@@ -165,7 +165,14 @@ def test_archives_hold_what_they_should(archives: tuple[Path, Path]) -> None:
     """The wheel holds the package alone; the sdist can run the tests; neither holds third-party text."""
     wheel = zipfile.ZipFile(archives[0]).namelist()
     assert {name.split("/")[0] for name in wheel if ".dist-info" not in name} == {"bertscore_metric"}
-    for name in ("py.typed", "registry/baselines.tsv", "configs/en.yaml", "example/candidates.txt"):
+    for name in (
+        "py.typed",
+        "registry/baselines.tsv",
+        "configs/en.yaml",
+        "example/candidates.txt",
+        "configs/lightning/offline.yaml",
+        "example/lightning_module.py",
+    ):
         assert f"bertscore_metric/{name}" in wheel
     with tarfile.open(archives[1]) as archive:
         source = {name.partition("/")[2] for name in archive.getnames()}
