@@ -265,9 +265,7 @@ class BERTScore(RaggedMetric):
         self._check_rows(self._columns())
         columns = {name: self.column(name) for name in self._shared.columns}
         ids = self.column("sample_ids")
-        result = self._shared.report(
-            columns, ids, warn=self._speaks(), user=id(self) if self._shares_reports else None
-        )
+        result = self._shared.report(columns, ids, warn=self._speaks(), user=id(self) if self._shares_reports else None)
         self._result = result
         self._corpus_idf = self._shared.corpus_idf(columns, ids) if self.keep_embeddings else None
         values = {name: self._value(result, name) for name in SCORES}
