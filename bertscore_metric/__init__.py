@@ -56,9 +56,8 @@ __all__ = [
     "release_encoders",
     "score",
 ]
-if (
-    not TYPE_CHECKING and find_spec("torchmetrics") is None
-):  # so that `import *` and help() work without the extra; asking for it says which
+# So that `import *` and help() work without the extra; asking for it says which.
+if not TYPE_CHECKING and find_spec("torchmetrics") is None:
     __all__.remove("BERTScore")
 
 

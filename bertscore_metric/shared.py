@@ -268,7 +268,7 @@ def _digest(tensors: Sequence[Tensor]) -> bytes:
     digest = hashlib.blake2b()
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().numpy().data)
+        digest.update(tensor.cpu().contiguous().numpy().data)
     return digest.digest()
 
 
