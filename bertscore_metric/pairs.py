@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NoReturn
 
 
@@ -23,6 +24,12 @@ class Segments:
     def __len__(self) -> int:
         """Return the number of segments."""
         return len(self.candidates)
+
+    @property
+    def groups(self) -> list[list[str]]:
+        """The references of each segment, as lists [segment]."""
+        texts = iter(self.references)
+        return [list(islice(texts, count)) for count in self.reference_counts]
 
 
 def parse_segments(
@@ -76,6 +83,16 @@ def parse_segments(
         texts.extend(group_texts)
         counts.append(len(group_texts))
     return Segments(checked, texts, counts)
+
+
+def check_references(references: Any, name: str = "references") -> list[list[str]]:
+    """Return references, for which there are no candidates yet, as groups of texts, a group for each candidate.
+
+    Raises:
+        TypeError, ValueError: as for `parse_segments`.
+    """
+    entries = _as_list(references, name)
+    return parse_segments([""] * len(entries), entries, names=("candidates", name)).groups
 
 
 def check_texts(values: Any, name: str) -> list[str]:

@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertscore_metric.pairs import Segments, check_texts, parse_segments
+from bertscore_metric.pairs import Segments, check_references, check_texts, parse_segments
 
 TEXTS = ["a cat", "", "naïve 😀"]
 GROUPS = [["x"], ["y", ""], ["z", "日本", "x"]]
@@ -511,6 +511,15 @@ def test_names(candidates: Any, references: Any, message: str) -> None:
         parse_segments(candidates, references, names=("preds", "target"))
     assert "candidates" not in str(caught.value)
     assert "references" not in str(caught.value)
+
+
+@pytest.mark.parametrize("container", FLAT)
+def test_check_references(container: str) -> None:
+    """References alone become groups, flat ones of one text each, and are checked under their own name."""
+    assert check_references(FLAT[container](TEXTS)) == [[text] for text in TEXTS]
+    assert check_references([iter(TEXTS), ("a",)]) == [TEXTS, ["a"]]
+    with pytest.raises(TypeError, match=r"^gold\[1\]\[0\] is None"):
+        check_references([["a"], [None]], "gold")
 
 
 @pytest.mark.parametrize("container", FLAT)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import warnings
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,8 @@ Args:
     max_length, long_text, dtype, match_special_tokens, empty, revision, trust_remote_code, use_safetensors,
         local_files_only: as in bertscore_metric.ScoreConfig.
 
-    All settings may also be given to evaluate.load(...), where they hold until compute names another value.
+    All settings but revision may also be given to evaluate.load(...), where they hold until compute names another
+    value; evaluate.load takes its revision to be that of the module.
 
 Returns:
     precision, recall, f1 (list of float): one number for each prediction.
@@ -76,14 +76,12 @@ CITATION = """\
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(ScoreConfig))
 RUN_SETTINGS = ("batch_size", "device", "verbose")
-OBJECTS = (
-    "model",
-    "tokenizer",
-    "encoder",
-)  # only for the constructor: other metrics have a `tokenizer` of another kind
+SWITCHES = tuple(field.name for field in dataclasses.fields(ScoreConfig) if isinstance(field.default, bool))
+# Only for the constructor: other metrics have a `model` and a `tokenizer` of another kind.
+OBJECTS = ("model", "tokenizer", "encoder")
 WITHOUT_EFFECT = ("nthreads", "use_fast_tokenizer")
 # Arguments of other metrics that look like ours; `combine` passes everything to everyone.
-FOREIGN = ("device_id", "max_len", "max_text_length", "mode", "model_id")
+FOREIGN = ("all_labels", "device_id", "max_len", "max_text_length", "mode", "model", "model_id", "num_labels")
 _TEXTS = datasets.Value("string")
 FLAT = datasets.Features({"predictions": _TEXTS, "references": _TEXTS})
 GROUPED = datasets.Features({"predictions": _TEXTS, "references": datasets.Sequence(_TEXTS)})
@@ -112,6 +110,7 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         [0.799, 0.888]
     """
 
+    writer: Any
     filelock: Any
     filelocks: Any
     file_paths: Any
@@ -135,6 +134,8 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         self._given = self._own(settings)
         self._config({})
         self._scorer: SharedScorer | None = None
+        self._read: dict[str, list[Any]] | None = None  # what compute has read, until it has scored it
+        self._failure: Exception | None = None  # of this process, told to the others
         self._loaded: tuple[ScoreConfig, dict[str, Any]] | None = None
         super().__init__(
             config_name=config_name,
@@ -158,7 +159,11 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         """
         prediction = kwargs.pop("predictions", prediction)  # so `combine` calls them here as well
         reference = kwargs.pop("references", reference)
-        segments = parse_segments([prediction], [reference], names=("prediction", "reference"))
+        try:
+            segments = parse_segments([prediction], [reference], names=("prediction", "reference"))
+        except (TypeError, ValueError) as error:  # one text has no number
+            message = str(error).replace("prediction[0]", "prediction").replace("reference[0]", "reference")
+            raise type(error)(message) from None
         super().add(prediction=segments.candidates[0], reference=segments.references, **kwargs)
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
@@ -174,24 +179,57 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
 
         Raises:
             TypeError, ValueError, OSError: wrong settings or texts, or the model cannot be loaded; what was added
-                before stays as it is.
+                before stays as it is. With several processes it is forgotten by all of them.
+            RuntimeError: another process failed to pass its share.
         """
-        config, run = self._config(self._own(kwargs))
-        texts = {}
-        if predictions is not None or references is not None:
-            texts = _grouped(predictions, references)
-        elif self.writer is None and self.num_process == 1:
+        if self.num_process > 1:
+            return self._compute_together(predictions, references, kwargs)
+        if predictions is None and references is None and self.writer is None:
             raise ValueError("Nothing to score: pass predictions= and references=, or call add or add_batch before.")
-        if self.num_process == 1:
-            self._load(config, run)
+        texts = self._prepare(predictions, references, kwargs)
+        added = len(self)
         try:
-            if self.writer is None and not texts:
-                self._init_writer()  # the other processes wait for this one, also where it has no texts
-            if self.process_id == 0:
-                self._load(config, run)
-            return super().compute(**texts)  # type: ignore[no-any-return]
+            scores: dict[str, Any] = super().compute(**texts)
+        except BaseException:
+            read = self._read
+            self._let_go()
+            if read is not None and added:
+                super().add_batch(**{name: column[:added] for name, column in read.items()})
+            raise
+        self._let_go()
+        return scores
+
+    def _compute_together(self, predictions: Any, references: Any, settings: dict[str, Any]) -> dict[str, Any] | None:
+        """Score with the other processes; one that fails takes part all the same, so that none waits for it."""
+        try:
+            if self.writer is None:
+                self._init_writer()  # the others wait for this one, also where it has no texts
+            try:
+                texts = self._prepare(predictions, references, settings)
+                if texts:
+                    self.add_batch(**texts)
+            except Exception as error:
+                self._failure = error
+                # No text is None, so this tells process 0.
+                self.writer.write({"predictions": None, "references": [repr(error)]})
+            scores: dict[str, Any] | None = super().compute()
+            if self._failure is not None:
+                raise self._failure
+            return scores
         finally:
             self._let_go()
+            # Two names in turn: a process that is ahead must not find the locks of the round that others still finish.
+            self._experiments = self._experiments[::-1]
+            self._module_info.experiment_id = self._experiments[0]
+
+    def _prepare(self, predictions: Any, references: Any, settings: dict[str, Any]) -> dict[str, list[Any]]:
+        """Check what `compute` was given, load the scorer where one is needed, and return the texts."""
+        config, run = self._config(self._own(settings))
+        given = predictions is not None or references is not None
+        texts = _grouped(predictions, references) if given else {}
+        if self.process_id == 0:
+            self._load(config, run)
+        return texts
 
     def _info(self) -> Any:
         return evaluate.MetricInfo(
@@ -205,6 +243,12 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         )
 
     def _compute(self, *, predictions: Any, references: Any) -> dict[str, Any]:
+        if self._failure is not None:
+            raise self._failure
+        messages = [texts[0] for text, texts in zip(predictions, references, strict=True) if text is None]
+        if messages:
+            raise RuntimeError(f"Another process failed to pass its share: {messages[0]}")
+        self._read = {"predictions": predictions, "references": references}
         assert self._scorer is not None
         result = self._scorer.scorer.score(predictions, references)
         return {
@@ -218,22 +262,23 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         """Return those settings that are ours, under our names; `None` stands for not given, as in the Hub's.
 
         Raises:
-            TypeError: an object that only the constructor takes.
+            TypeError: an encoder, which only the constructor takes.
             ValueError: a name that is nearly one of ours.
         """
         own: dict[str, Any] = {}
         for name, value in settings.items():
-            if name in ("model", "encoder"):
-                raise TypeError(f"{name}= is an argument of the constructor, not of compute.")
+            if name == "encoder":
+                raise TypeError("encoder= is an argument of the constructor, not of compute.")
             if name in WITHOUT_EFFECT:
                 continue
             if name not in (*SETTINGS, *RUN_SETTINGS, "model_type"):
                 self._foreign(name)
             elif value is not None:
                 core_name = "model_name_or_path" if name == "model_type" else name
-                if own.get(core_name, value) != value:
+                if core_name in own and own[core_name] != value:
                     raise ValueError("model_type and model_name_or_path are two names for one setting; give one.")
-                own[core_name] = value
+                as_number = name in SWITCHES and isinstance(value, int) and value in (0, 1)  # which the Hub's takes
+                own[core_name] = bool(value) if as_number else value
         return own
 
     def _foreign(self, name: str) -> None:
@@ -248,8 +293,11 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
             raise ValueError(f"Unknown setting {name!r}; did you mean {near[0]!r}? Known: {', '.join(known)}.")
         if name not in self._warned:
             self._warned.add(name)
+            hint = " (an object of your own goes to the constructor)" if name in OBJECTS else ""
             warnings.warn(
-                f"bertscore has no setting {name!r} and leaves it to the other metrics.", BERTScoreWarning, stacklevel=4
+                f"bertscore has no setting {name!r} and leaves it to the other metrics{hint}.",
+                BERTScoreWarning,
+                stacklevel=4,
             )
 
     def _config(self, changes: dict[str, Any]) -> tuple[ScoreConfig, dict[str, Any]]:
@@ -286,17 +334,12 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
                 lock.release()
         if self.filelock is not None:
             self.filelock.release()
+        self._read = self._failure = None
         self.data = self.filelocks = self.file_paths = self.filelock = None
         self.writer = self.buf_writer = self.cache_file_name = self.selected_feature_format = None
-        if self.num_process > 1:
-            # Two names in turn: a process that is ahead must not find the locks of the round that others still finish.
-            self._experiments = self._experiments[::-1]
-            self._module_info.experiment_id = self._experiments[0]
 
 
 def _grouped(predictions: Any, references: Any) -> dict[str, list[Any]]:
     """Return checked texts as evaluate's arguments, every prediction with a group of references."""
     segments = parse_segments(predictions, references, names=("predictions", "references"))
-    texts = iter(segments.references)
-    groups = [list(islice(texts, count)) for count in segments.reference_counts]
-    return {"predictions": segments.candidates, "references": groups}
+    return {"predictions": segments.candidates, "references": segments.groups}

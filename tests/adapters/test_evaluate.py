@@ -173,6 +173,18 @@ def test_changed_settings_are_obeyed() -> None:
     assert all(len(layer) == 2 for layer in layers)
 
 
+def test_settings_in_other_forms() -> None:
+    """idf texts may be a column or an array, and a switch 0 or 1, as the Hub's takes it."""
+    texts = {"predictions": CANDIDATES[:3], "references": REFERENCES[:3]}
+    expected = core(*texts.values(), idf=REFERENCES)
+    for idf in (np.array(REFERENCES), pd.Series(REFERENCES), datasets.Dataset.from_dict({"text": REFERENCES})["text"]):
+        assert same(metric().compute(**texts, idf=idf), expected)
+    assert same(metric(idf=1, all_layers=0).compute(**texts), core(*texts.values(), idf=True))
+    assert same(metric(idf=True).compute(**texts, idf=0), core(*texts.values()))
+    with pytest.raises(TypeError, match=r"all_layers must be True or False, got int"):
+        metric().compute(**texts, all_layers=2)
+
+
 def test_rescaling(tmp_path: Path) -> None:
     """Baselines are those of a file, and a path without rescaling is not used, as in the Hub's."""
     (tmp_path / "baseline.csv").write_text("LAYER,P,R,F\n0,.1,.1,.1\n1,.2,.2,.2\n2,.5,.4,.3\n")
@@ -229,7 +241,8 @@ def test_combine() -> None:
     "name",
     ["rouge_types", "use_aggregator", "use_stemmer", "tokenizer", "max_order", "smooth", "smooth_method", "lowercase",
      "tokenize", "force", "char_order", "beta", "normalized", "western_lang", "max_len", "device_id", "model_id", "k",
-     "max_text_length", "mode", "regexes_to_ignore", "average", "labels", "sample_weight", "gpus", "num_workers"],
+     "max_text_length", "mode", "model", "num_labels", "all_labels", "regexes_to_ignore", "average", "labels",
+     "sample_weight", "gpus", "num_workers"],
 )  # fmt: skip
 def test_arguments_of_other_metrics(name: str) -> None:
     """Arguments of evaluate's other metrics are never taken for misspelled ones of ours."""
@@ -250,9 +263,10 @@ def test_near_misses_are_errors(name: str, meant: str) -> None:
         metric().compute(predictions=["a"], references=["a"], **{name: 1})
 
 
-def test_rejected_calls_leave_the_texts() -> None:
+@pytest.mark.parametrize("memory", [True, False])
+def test_rejected_calls_leave_the_texts(memory: bool, tmp_path: Path) -> None:
     """Wrong texts are named by their row, wrong settings by their name, and what was added before is as it was."""
-    module = metric()
+    module = metric(keep_in_memory=memory, cache_dir=str(tmp_path))
     module.add_batch(predictions=["a cat"], references=["the cat"])
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("add_batch", {"predictions": ["a", None], "references": ["a", "b"]}, r"predictions\[1\] is None"),
@@ -260,17 +274,29 @@ def test_rejected_calls_leave_the_texts() -> None:
         ("add_batch", {"predictions": ["a", "b"], "references": ["a"]}, r"got 2 predictions and 1 references"),
         ("add_batch", {"predictions": [1], "references": ["a"]}, r"predictions\[0\] is of type int"),
         ("add_batch", {"predictions": ["a"]}, r"references must be a sequence of texts, got NoneType"),
-        ("add", {"prediction": None, "reference": "a"}, r"prediction\[0\] is None"),
-        ("add", {"prediction": "a", "reference": []}, r"reference\[0\] is an empty group"),
+        ("add", {"prediction": None, "reference": "a"}, r"prediction is None"),
+        ("add", {"prediction": "a", "reference": ["b", None]}, r"^reference\[1\] is None"),
+        ("add", {"prediction": "a", "reference": []}, r"^reference is an empty group"),
         ("compute", {"predictions": ["a", None], "references": ["a", "b"]}, r"predictions\[1\] is None"),
         ("compute", {"dtype": "int8"}, r"dtype must be one of"),
         ("compute", {"num_layers": 99}, r"num_layers=99, but bert has"),
         ("compute", {"model_type": "a", "model_name_or_path": "b"}, r"two names for one setting"),
+        ("compute", {"idf": {5: 1.0}}, r"has no weight for token id"),
+        (
+            "compute",
+            {"predictions": ["a", "b"], "references": ["c", "d"], "idf": {5: 1.0}},
+            r"has no weight for token id",
+        ),
+        ("compute", {"long_text": "error", "max_length": 3}, r"the limit is 3"),
     ]
     for name, arguments, message in calls:
         with pytest.raises((TypeError, ValueError), match=message):
             getattr(module, name)(**arguments)
-    assert same(module.compute(), core(["a cat"], ["the cat"]))
+    assert len(module) == 1
+    module.add(prediction="it", reference="that")
+    assert same(module.compute(), core(["a cat", "it"], ["the cat", "that"]))
+    with pytest.raises(ValueError, match="Nothing to score"):
+        module.compute()
 
 
 @pytest.mark.parametrize("memory", [True, False])
@@ -364,6 +390,42 @@ def test_several_processes(shards: list[list[int]], tmp_path: Path) -> None:
     assert len(found[0]) == 3
     for scores, idf in zip(found[0], (False, True, False), strict=True):
         assert same(scores, core(CANDIDATES[:4], REFERENCES[:4], idf=idf))
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("added", [False, True])
+def test_a_process_that_fails_takes_part(failing: int, added: bool, tmp_path: Path) -> None:
+    """Wrong texts on one process fail it and the first one, without waiting, and the next round is as ever."""
+    found: list[list[Any]] = [[], []]
+
+    def work(rank: int) -> None:
+        module = metric(
+            keep_in_memory=False, num_process=2, process_id=rank, cache_dir=str(tmp_path), experiment_id="x", timeout=60
+        )
+        for turn in range(4):
+            wrong = [None] if rank == failing and turn == 1 else []
+            if added:
+                module.add(prediction="it", reference="that")
+            try:
+                scores = module.compute(predictions=[CANDIDATES[rank], *wrong], references=[REFERENCES[rank], *wrong])
+                found[rank].append(scores)
+            except (TypeError, RuntimeError) as error:
+                found[rank].append(str(error))
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    it, that = (["it"], ["that"]) if added else ([], [])
+    expected = core([*it, CANDIDATES[0], *it, CANDIDATES[1]], [*that, REFERENCES[0], *that, REFERENCES[1]])
+    told, other = found[0].pop(1), found[1].pop(1)
+    assert all(same(scores, expected) for scores in found[0])
+    assert found[1] == [None] * 3
+    own = told if failing == 0 else other
+    assert own.startswith("predictions[1] is None")
+    assert (failing == 0 and other is None) or re.match(r"Another process failed .*predictions\[1\] is None", told)
     assert not list(tmp_path.rglob("*.arrow"))
 
 
