@@ -81,7 +81,7 @@ def aligned_ids(logits: Tensor, labels: Any, *, shift: bool, pad_id: int | None)
 
     Args:
         logits: [row, token, vocabulary].
-        labels: [row, token].
+        labels: [row, token]; `None` where there are none, and every place counts.
         shift: the logits of a place predict the label of the next one, as in models without an encoder.
         pad_id: labels that stand for no token, beside those below 0.
 
@@ -92,15 +92,19 @@ def aligned_ids(logits: Tensor, labels: Any, *, shift: bool, pad_id: int | None)
         ValueError: logits and labels are not of the same places.
     """
     ids = logits.argmax(-1)
-    labels = torch.as_tensor(labels, device=ids.device)
-    if ids.shape != labels.shape:
-        raise ValueError(
-            f"Got logits of the places {list(ids.shape)} and labels of {list(labels.shape)} [row, token], which must "
-            f"be the same; generate instead (predict_with_generate=True), or cut them in preprocess_logits_for_metrics."
-        )
+    if labels is not None:
+        labels = torch.as_tensor(labels, device=ids.device)
+        if ids.shape != labels.shape:
+            raise ValueError(
+                f"Got logits of the places {list(ids.shape)} and labels of {list(labels.shape)} [row, token], which "
+                f"must be the same; generate instead (predict_with_generate=True), or cut them in "
+                f"preprocess_logits_for_metrics."
+            )
     if shift:
         ids = ids.roll(1, 1)
         ids[:, :1] = IGNORED
+    if labels is None:
+        return ids
     unlabelled = labels < 0
     if pad_id is not None:
         unlabelled |= labels == pad_id
@@ -143,6 +147,18 @@ def repeated_end(texts: Sequence[str]) -> int:
     return 0
 
 
+def vocabulary_size(tokenizer: Any, largest: int) -> int | None:
+    """Return how many ids a tokenizer knows, `None` if it does not say; exact where `largest` is not below its length.
+
+    Some vocabularies have gaps, and then ids above their length.
+    """
+    vocabulary = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
+    if not hasattr(vocabulary, "get_vocab") or not hasattr(vocabulary, "__len__"):
+        return None
+    size = len(vocabulary)
+    return size if largest < size else max(size, 1 + max(vocabulary.get_vocab().values(), default=0))
+
+
 def _is_array(value: Any) -> bool:
     return hasattr(value, "ndim") and hasattr(value, "dtype")
 
@@ -165,9 +181,11 @@ def _tensor(row: Any, name: str) -> Tensor:
 
 
 def _whole(ids: Tensor, name: str) -> Tensor:
-    if ids.is_complex() or (ids.is_floating_point() and not bool((ids == ids.round()).all())):
+    finite = bool(ids.isfinite().all())
+    if not finite or ids.is_complex() or (ids.is_floating_point() and not bool((ids == ids.round()).all())):
+        got = "fractions" if finite else "NaN or infinity"
         raise TypeError(
-            f"{name} [row, token] must be token ids, got fractions: generate (predict_with_generate=True), or pass "
-            f"logits [row, token, vocabulary]."
+            f"{name} [row, token] must be token ids, got {got}: generate (predict_with_generate=True), or pass logits "
+            f"[row, token, vocabulary]."
         )
     return ids.long()

@@ -13,6 +13,7 @@ from bertscore_metric.predictions import (
     repeats_beginning,
     to_batches,
     to_rows,
+    vocabulary_size,
     without_prompts,
 )
 
@@ -58,6 +59,21 @@ def test_aligned_ids() -> None:
     assert aligned_ids(logits, labels, shift=False, pad_id=0).tolist() == [[5, -100, 7, -100]]
     assert aligned_ids(logits, labels, shift=True, pad_id=None).tolist() == [[-100, -100, 6, 7]]
     assert labels.tolist() == [[1, -100, 2, 0]]
+    assert aligned_ids(logits, None, shift=False, pad_id=0).tolist() == [[5, 6, 7, 3]]
+    assert aligned_ids(logits, None, shift=True, pad_id=0).tolist() == [[-100, 5, 6, 7]]
+
+
+def test_vocabulary_size() -> None:
+    """A vocabulary with gaps knows ids above its length; who has no vocabulary is not asked."""
+
+    class Gaps(dict[str, int]):
+        def get_vocab(self) -> dict[str, int]:
+            return self
+
+    gaps = Gaps(a=0, b=1, c=7)
+    assert [vocabulary_size(gaps, largest) for largest in (2, 3, 7, 8)] == [3, 8, 8, 8]
+    assert vocabulary_size(type("Processor", (), {"tokenizer": gaps})(), 8) == 8
+    assert vocabulary_size(object(), 8) is None
 
 
 def test_without_prompts() -> None:

@@ -7,33 +7,36 @@ Seq2SeqTrainer(..., compute_metrics=score, callbacks=[score.callback])
 from __future__ import annotations
 
 import hashlib
-import inspect
 import logging
-import sys
-import warnings
-import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bertscore_metric.adapters.trainer_datasets import DataSets, NumSamples, References, warn
+from bertscore_metric.adapters.trainer_evaluation import (
+    Evaluation,
+    active_dataloader,
+    dataset_length,
+    distributed,
+    loop_over,
+)
 from bertscore_metric.config import ScoreConfig, optional_int
 from bertscore_metric.encoder import Encoder
-from bertscore_metric.model import BERTScoreWarning
 from bertscore_metric.pairs import parse_segments
 from bertscore_metric.predictions import (
+    IGNORED,
     Row,
     aligned_ids,
     first_output,
     is_logits,
     kept,
-    repeated_end,
     repeats_beginning,
     to_batches,
     to_rows,
+    vocabulary_size,
     without_prompts,
 )
 from bertscore_metric.report import BERTScoreResult
@@ -43,20 +46,6 @@ from bertscore_metric.signature import Signature
 logger = logging.getLogger(__name__)
 
 STORE_BYTES = 256 * 2**20
-
-NumSamples = int | Mapping[str, int] | Callable[..., int]
-References = Sequence[Any] | Mapping[str, Sequence[Any]]
-
-
-@dataclass
-class _Evaluation:
-    """What one evaluation has seen: texts by row, and what tells it from the next one."""
-
-    candidates: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    dataloader: Callable[[], Any] | None = None  # weak reference to what is iterated, where that can be known
-    length: int | None = None  # of its data set
-    told: bool = False  # by the callback
 
 
 class ComputeBERTScore:
@@ -69,7 +58,8 @@ class ComputeBERTScore:
     Args:
         tokenizer: the tokenizer (or processor) of the model that is trained.
         references: texts to use instead of the labels: by row in the order of the data set, a text or a group of texts
-            each; or such sequences by name of the data set.
+            each; or such sequences by name of the data set, which is found by its size or by `select`. Labels of some
+            kind must be there all the same, or a Trainer never calls this.
         num_samples: how many rows are samples: a number, numbers by name of the data set, or a function that returns
             one (it may take the `EvalPrediction`). On several processes `Seq2SeqTrainer` repeats the first rows at the
             end to fill batches; they are cut. Not needed with `references`, nor with `callback`, which looks it up.
@@ -120,11 +110,10 @@ class ComputeBERTScore:
         if config.all_layers:
             raise ValueError("A Trainer logs numbers, and all_layers gives a vector; choose one layer with num_layers.")
         self.tokenizer = tokenizer
-        self.references = _checked_references(references)
-        self.num_samples = num_samples
+        self._datasets = DataSets(references, num_samples)
         self.distributed = distributed
         self.decoder_only = decoder_only
-        self.prompt_length = prompt_length
+        self.prompt_length = optional_int("prompt_length", prompt_length, at_least=0)
         self.release_encoder = release_encoder
         self.dataset: str | None = None
         self.result: BERTScoreResult | None = None
@@ -186,23 +175,20 @@ class ComputeBERTScore:
                     self.release()
         return {f"bertscore_{name}": float(getattr(result.mean, name)) for name in ("precision", "recall", "f1")}
 
-    def preprocess_logits_for_metrics(self, logits: Any, labels: Tensor) -> Tensor:
+    def preprocess_logits_for_metrics(self, logits: Any, labels: Tensor | None) -> Tensor:
         """Turn logits into ids before the Trainer collects them: pass it as `preprocess_logits_for_metrics`.
 
         Otherwise the logits of the whole data set are kept, [row, token, vocabulary].
 
         Args:
             logits: [row, token, vocabulary], or a tuple that begins with them; ids pass unchanged.
-            labels: [row, token].
+            labels: [row, token], or `None` in `predict` on a data set without labels.
 
         Returns:
             Ids [row, token] that stand where the labels do, -100 where there is no label.
         """
         first: Tensor = first_output(logits)
-        if not is_logits(first):
-            return first
-        self._aligned = True
-        return self._aligned_ids(first, labels)
+        return self._aligned_ids(first, labels) if is_logits(first) else first
 
     def select(self, dataset: str | None) -> None:
         """Say which data set comes next, for `references` and `num_samples` by name; `None` finds it by its size."""
@@ -210,8 +196,7 @@ class ComputeBERTScore:
 
     def reset(self) -> None:
         """Forget the rows of an evaluation that has not ended."""
-        self._evaluation = _Evaluation()
-        self._aligned = False
+        self._evaluation = Evaluation()
 
     def release(self) -> None:
         """Let go of the encoder and of stored embeddings; they come back with the next evaluation."""
@@ -219,29 +204,28 @@ class ComputeBERTScore:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle everything but an evaluation that has not ended."""
-        return {**self.__dict__, "_evaluation": _Evaluation(), "_aligned": False}
+        return {**self.__dict__, "_evaluation": Evaluation()}
 
-    def _see(self, dataloader: Any, *, told: bool) -> None:
+    def _see(self, dataloader: Any, *, told: bool, processes: int | None = None) -> None:
         """Note what is iterated now; rows from anything else are of an evaluation that was broken off."""
-        self._forget_rows_of_others(dataloader)
-        if dataloader is not None:
-            self._evaluation.dataloader = weakref.ref(dataloader)
-            self._evaluation.length = _length(dataloader)
-        self._evaluation.told = told
+        loop = loop_over(dataloader)
+        self._forget_rows_of_others(loop)
+        self._evaluation.loop = loop
+        self._evaluation.length = dataset_length(dataloader)
+        self._evaluation.told, self._evaluation.processes = told, processes
 
     def _look(self, ended: bool) -> None:
         """Find out what is iterated, where no callback tells."""
-        dataloader = _active_dataloader(at_end=ended)
+        dataloader = active_dataloader(at_end=ended)
         if ended:  # without batch_eval_metrics the evaluation's is closed by now, and this may be the training's
-            self._forget_rows_of_others(dataloader)
+            self._forget_rows_of_others(loop_over(dataloader))
         else:
             self._see(dataloader, told=False)
 
-    def _forget_rows_of_others(self, dataloader: Any) -> None:
-        known = self._evaluation.dataloader
-        if self._evaluation.candidates and (None if known is None else known()) is not dataloader:
+    def _forget_rows_of_others(self, loop: Hashable) -> None:
+        if self._evaluation.candidates and self._evaluation.loop != loop:
             logger.warning("Forgetting %d rows of an evaluation that was broken off.", len(self._evaluation.candidates))
-            self._evaluation = _Evaluation()
+            self._evaluation = Evaluation()
 
     def _take(self, eval_prediction: Any) -> None:
         """Decode rows and keep their texts."""
@@ -257,12 +241,14 @@ class ComputeBERTScore:
         rows, labels = to_rows(batches, "predictions"), to_rows(label_batches, "label_ids")
         if len(rows) != len(labels):
             raise ValueError(f"Got {len(rows)} rows of predictions for {len(labels)} rows of label_ids.")
-        if self.decoder_only and (logits or self._aligned):
-            labels = [row[1:] for row in labels]  # no logits predict the first token
+        # With shifted logits nothing predicts the first token; what is generated begins with a prompt.
+        if self.decoder_only and (logits or (rows and all(row[:1] == [IGNORED] for row in rows))):
+            labels = [row[1:] for row in labels]
         elif self.decoder_only:
             rows = self._without_prompts(rows, eval_prediction)
-        self._evaluation.candidates += self._decode(rows)
-        self._evaluation.labels += self._decode(labels)
+        candidates, references = self._decode(rows, "predictions"), self._decode(labels, "label_ids")
+        self._evaluation.candidates += candidates
+        self._evaluation.labels += references
 
     def _aligned_ids(self, logits: Tensor, labels: Any) -> Tensor:
         pad_id = getattr(self.tokenizer, "pad_token_id", None)
@@ -295,15 +281,29 @@ class ComputeBERTScore:
             )
         return without_prompts(rows, prompts)
 
-    def _decode(self, rows: list[Row]) -> list[str]:
-        if not rows:
-            return []
-        return list(self.tokenizer.batch_decode([kept(row) for row in rows], skip_special_tokens=True))
+    def _decode(self, rows: list[Row], name: str) -> list[str]:
+        """Return the texts of ids.
+
+        Raises:
+            ValueError: a label that the tokenizer does not know. A prediction is mentioned: a model may have more
+                places than its tokenizer has tokens.
+        """
+        rows = [kept(row) for row in rows]
+        largest = max((max(row) for row in rows if row), default=-1)
+        size = vocabulary_size(self.tokenizer, largest)
+        if size is not None and largest >= size:
+            message = (
+                f"{name} hold the id {largest}, but the tokenizer knows {size} ids; is it that of the model that is "
+                f"trained? Unknown ids are decoded to nothing."
+            )
+            if name == "label_ids":
+                raise ValueError(message)
+            warn(message)
+        return list(self.tokenizer.batch_decode(rows, skip_special_tokens=True)) if rows else []
 
     def _score(self, eval_prediction: Any) -> BERTScoreResult:
-        scorer = self._shared.scorer
-        if not (self.distributed and dist.is_available() and dist.is_initialized()):
-            return scorer.report(self._match(*self._segments(eval_prediction)))
+        if not (self.distributed and distributed()):
+            return self._shared.scorer.report(self._match(*self._segments(eval_prediction)))
         world, rank = dist.get_world_size(), dist.get_rank()
         digest, parts, failure = "", [], None
         try:
@@ -325,89 +325,29 @@ class ComputeBERTScore:
                     f"Processes {rank} and {other} have different rows; distributed=True needs rows that the Trainer "
                     f"has gathered."
                 )
-        return scorer.report([part for _, shared, _ in found for part in shared])
+        return self._shared.reporter.report([part for _, shared, _ in found for part in shared])
 
     def _match(self, candidates: list[str], references: list[Any]) -> list[Any]:
         """Embed and match; the update half of the core."""
+        scorer, store = self._shared.scorer, self._shared.store  # loaded also by a process without rows, to report
         segments = parse_segments(candidates, references, names=("predictions", "references"))
         if not len(segments):
             return []
-        scorer, store = self._shared.scorer, self._shared.store
         return [scorer.match(scorer.tokenize_segments(segments), store=store if store.max_bytes else None)]
 
     def _segments(self, eval_prediction: Any) -> tuple[list[str], list[Any]]:
         """Return the candidates and references of the samples, without rows that fill batches."""
         evaluation = self._evaluation
-        name, n = self._dataset(eval_prediction)
-        references = _of(self.references, name)
-        return evaluation.candidates[:n], (evaluation.labels if references is None else references)[:n]
-
-    def _dataset(self, eval_prediction: Any) -> tuple[str | None, int]:
-        """Return the name of the data set, where there are names, and its number of samples.
-
-        Raises:
-            ValueError: none of them, or several, can be what these rows are.
-        """
-        sizes = self._sizes(eval_prediction)
-        labels, length = self._evaluation.labels, self._evaluation.length
-        if self.dataset is not None and None not in sizes:
-            if self.dataset not in sizes:
-                raise ValueError(f"select({self.dataset!r}) names none of the data sets {', '.join(map(str, sizes))}.")
-            sizes = {self.dataset: sizes[self.dataset]}
-        elif len(sizes) > 1 and length in sizes.values():
-            sizes = {name: size for name, size in sizes.items() if size == length}
-        fitting = {name: size for name, size in sizes.items() if size is None or repeats_beginning(labels, size)}
-        if not fitting:
-            said = ", ".join(f"{size}" if name is None else f"{size} ({name})" for name, size in sizes.items())
-            raise ValueError(
-                f"The Trainer passed {len(labels)} rows, which cannot be {said} samples: none may be missing "
-                f"(dataloader_drop_last, other data), and beyond them only the first rows may be repeated."
+        candidates = evaluation.candidates
+        name, n = self._datasets.find(evaluation, self.dataset, eval_prediction)
+        if evaluation.length is None and not repeats_beginning(candidates, n):
+            warn(
+                f"The last {len(candidates) - n} of {len(candidates)} rows are left out as repeated ones, for their "
+                f"labels are, but not all their predictions are. With the callback the size of the data set is looked "
+                f"up."
             )
-        if len(fitting) > 1 and (isinstance(self.references, Mapping) or len(set(fitting.values())) > 1):
-            raise ValueError(
-                f"The Trainer passed {len(labels)} rows, which may be any of the data sets "
-                f"{', '.join(map(str, fitting))}; call select(name) before evaluating one."
-            )
-        name, size = next(iter(fitting.items()))
-        return name, self._size_seen() if size is None else size
-
-    def _sizes(self, eval_prediction: Any) -> dict[str | None, int | None]:
-        """Return what is said about the number of samples, by name of the data set."""
-        said = self.num_samples
-        if callable(said):
-            said = said(eval_prediction) if inspect.signature(said).parameters else said()
-        named: dict[str, Any] = {}
-        for value in (self.references, said):
-            if isinstance(value, Mapping):
-                named |= value
-        sizes: dict[str | None, int | None] = {}
-        for name in named or (None,):
-            number = optional_int("num_samples", _of(said, name), at_least=1)
-            texts = _of(self.references, name)
-            if number is not None and texts is not None and number != len(texts):
-                raise ValueError(f"num_samples is {number}, but there are references for {len(texts)} rows.")
-            sizes[name] = number if texts is None else len(texts)
-        return sizes
-
-    def _size_seen(self) -> int:
-        """Return the number of samples where nobody has said it."""
-        labels, length = self._evaluation.labels, self._evaluation.length
-        if length is not None and length < len(labels):
-            if repeats_beginning(labels, length):
-                return length
-            _warn(
-                f"The data set has {length} samples and the Trainer passed {len(labels)} rows, the last of which do "
-                f"not repeat the first; all are scored. num_samples= says what is right."
-            )
-        elif length is None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            repeated = repeated_end(labels)
-            if repeated:
-                _warn(
-                    f"The last {repeated} of {len(labels)} rows repeat the first, as on several processes "
-                    f"Seq2SeqTrainer does to fill batches; all are scored. num_samples= says how many samples there "
-                    f"are, or add the callback to the Trainer."
-                )
-        return len(labels)
+        references = self._datasets.references(name)
+        return candidates[:n], (evaluation.labels if references is None else references)[:n]
 
 
 def _callback(owner: ComputeBERTScore) -> Any:
@@ -420,53 +360,29 @@ def _callback(owner: ComputeBERTScore) -> Any:
             self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
         ) -> None:
             """Note the data loader; another one is another evaluation."""
-            owner._see(eval_dataloader, told=True)
+            owner._see(eval_dataloader, told=True, processes=getattr(args, "world_size", None))
+            if owner._datasets.by_row and owner._evaluation.length is not None:
+                _refuse_other_orders(args)
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Reset, and refuse what the first evaluation would."""
+            owner.reset()
+            if owner._datasets.by_row and getattr(args, "eval_strategy", "no") != "no":
+                _refuse_other_orders(args)
 
         def _reset(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             owner.reset()
 
-        on_train_begin = on_step_begin = on_train_end = on_evaluate = on_predict = _reset  # type: ignore[assignment]
+        on_step_begin = on_train_end = on_evaluate = on_predict = _reset  # type: ignore[assignment]
 
     return ForgetBrokenEvaluations()
 
 
-def _active_dataloader(*, at_end: bool) -> Any:
-    """Return what accelerate iterates now: each evaluation with `batch_eval_metrics` has a data loader of its own.
-
-    At its end the Trainer says so because accelerate does; otherwise it is one that was broken off, or the training's.
-    """
-    kind = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-    state = None if kind is None else kind()
-    if at_end and not getattr(state, "end_of_dataloader", False):
-        return None
-    return getattr(state, "active_dataloader", None)
-
-
-def _length(dataloader: Any) -> int | None:
-    dataset = getattr(dataloader, "dataset", None)
-    if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__"):
-        return None
-    try:
-        return len(dataset)  # type: ignore[arg-type]
-    except (TypeError, NotImplementedError):
-        return None
-
-
-def _of(value: Any, name: str | None) -> Any:
-    """Return what is said about a data set: what is said about all, or what stands under its name."""
-    return value.get(name) if isinstance(value, Mapping) else value
-
-
-def _checked_references(references: Any) -> Any:
-    """Return references as lists that can be counted; what they hold is checked when they are scored."""
-    if references is None:
-        return None
-    if isinstance(references, Mapping):
-        return {str(name): list(texts) for name, texts in references.items()}
-    if isinstance(references, str):
-        raise TypeError("references must be a sequence with an entry for each row, got one str.")
-    return list(references)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, BERTScoreWarning, stacklevel=6)
+def _refuse_other_orders(args: Any) -> None:
+    """Raise a `ValueError` if evaluation sets are sorted by length, as Trainers then do."""
+    by_length = "group_by_length"  # the name of the setting until transformers 5, and of a strategy since
+    if getattr(args, by_length, False) or getattr(args, "train_sampling_strategy", None) == by_length:
+        raise ValueError(
+            "group_by_length changes the order of evaluation sets as well, so that references= would belong to other "
+            "rows; switch it off, or use the labels."
+        )

@@ -1,5 +1,6 @@
 """The Trainer's compute_metrics: equal to the core whatever the Trainer passes, on however many ranks."""
 
+import gc
 import inspect
 import json
 import pickle
@@ -70,6 +71,14 @@ def logits_of(ids: np.ndarray, size: int = 1000) -> np.ndarray:
     np.put_along_axis(noise, np.maximum(ids, 0)[..., None], 9, axis=-1)
     noise[ids < 0] = np.random.default_rng(1).random((int((ids < 0).sum()), size))
     return noise
+
+
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process think that it has another one beside it."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
 
 
 def as_batches(values: np.ndarray) -> list[np.ndarray]:
@@ -209,22 +218,37 @@ def test_prompts_of_decoder_only_models() -> None:
         score(prediction(generated, labels, inputs[:1]))
 
 
-def test_external_references() -> None:
+def test_external_references(request: pytest.FixtureRequest) -> None:
     """References by row replace the labels, one or several each, and cut the rows that repeat the first."""
     several = [[text, "something else"] for text in TARGETS]
     ids, labels = padded(CANDIDATES), padded(TARGETS)
     close(compute(references=several)(prediction(ids, labels)), core(CANDIDATES, several))
-    wrapped = np.r_[0:5, 0:3]
-    close(compute(references=TARGETS)(prediction(ids[wrapped], labels[wrapped])), core(CANDIDATES, TARGETS))
     for references in (TARGETS[:4], [*TARGETS, "one more"]):
         with pytest.raises(ValueError, match=r"passed 5 rows, which cannot be [46] samples"):
             compute(references=references)(prediction(ids, labels))
-    with pytest.raises(TypeError, match=r"references\[1\] is None"):
-        compute(references=[*TARGETS[:1], None, *TARGETS[2:]])(prediction(ids, labels))
-    with pytest.raises(ValueError, match=r"num_samples is 4, but there are references for 5 rows"):
-        compute(references=TARGETS, num_samples=4)(prediction(ids, labels))
+    request.getfixturevalue("two_processes")
+    wrapped = np.r_[0:5, 0:3]
+    close(compute(references=TARGETS)(prediction(ids[wrapped], labels[wrapped])), core(CANDIDATES, TARGETS))
 
 
+@pytest.mark.parametrize(
+    ("references", "message"),
+    [
+        ([*TARGETS[:1], None, *TARGETS[2:]], r"references\[1\] is None"),
+        ([["a"], ["b", None]], r"references\[1\]\[1\] is None"),
+        ({"news": ["a"], "talks": ["b", 7]}, r"references\['talks'\]\[1\] is of type int"),
+        ([["a"], []], r"references\[1\] is an empty group"),
+        (["a", ["b"]], r"references mixes single texts"),
+        ({"news": "a text"}, r"references\['news'\] must be a sequence with an entry for each row, got one str"),
+    ],
+)
+def test_references_are_checked_at_once(references: Any, message: str) -> None:
+    """What references hold is checked before anything is trained, and named by its place."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        compute(references=references)
+
+
+@pytest.mark.usefixtures("two_processes")
 @pytest.mark.parametrize(
     "said", [5, np.int64(5), {"talks": 7, "news": 5}, lambda: 5, lambda passed: len(passed.label_ids) - 3]
 )
@@ -238,7 +262,7 @@ def test_num_samples(said: Any) -> None:
     assert score.result.n_segments == 5
 
 
-def test_num_samples_that_cannot_be_right() -> None:
+def test_num_samples_that_cannot_be_right(request: pytest.FixtureRequest) -> None:
     """A number that these rows cannot be is an error, and leaves nothing behind."""
     ids, labels = padded(CANDIDATES), padded(TARGETS)
     for said in (4, 6, {"a": 4, "b": 9}):
@@ -246,11 +270,21 @@ def test_num_samples_that_cannot_be_right() -> None:
         with pytest.raises(ValueError, match=r"passed 5 rows, which cannot be .* samples: none may be missing"):
             score(prediction(ids, labels))
     close(compute(num_samples=5)(prediction(ids, labels)), core(CANDIDATES, TARGETS))
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
-        compute(num_samples=0)(prediction(ids, labels))
     same = prediction(ids[[0, 0, 0]], labels[[0, 0, 0]])
+    request.getfixturevalue("two_processes")
     with pytest.raises(ValueError, match=r"may be any of the data sets a, b; call select"):
         compute(num_samples={"a": 1, "b": 2})(same)
+
+
+@pytest.mark.parametrize("said", [{"references": TARGETS[:2]}, {"num_samples": 2}, {"num_samples": {"a": 2}}])
+def test_one_process_repeats_no_row(said: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    """Rows whose labels are alike are samples, so that a number too small is an error; on two processes a mention."""
+    rows_passed = prediction(padded(CANDIDATES[:3]), padded([TARGETS[0]] * 3))
+    with pytest.raises(ValueError, match=r"3 rows, which cannot be 2.* samples.* only several processes repeat rows"):
+        compute(**said)(rows_passed)
+    request.getfixturevalue("two_processes")
+    with pytest.warns(BERTScoreWarning, match="last 1 of 3 rows are left out .* not all their predictions are"):
+        compute(**said)(rows_passed)
 
 
 def test_several_data_sets() -> None:
@@ -265,6 +299,11 @@ def test_several_data_sets() -> None:
     score.select("mine")
     with pytest.raises(ValueError, match=r"select\('mine'\) names none of the data sets all, few, others"):
         score(prediction(ids[:2], labels[:2]))
+    some = {"all": TARGETS}
+    with pytest.raises(ValueError, match=r"scored against their labels are named with their sizes in num_samples="):
+        compute(references=some)(prediction(ids[:2], labels[:2]))
+    score = compute(references=some, num_samples={"few": 2})
+    close(score(prediction(ids[:2], labels[:2])), core(CANDIDATES[:2], TARGETS[:2]))
 
 
 def test_batches() -> None:
@@ -298,7 +337,14 @@ def test_a_rejected_batch_ends_the_evaluation() -> None:
     score = compute()
     errors: list[tuple[Any, Any, type[Exception], str]] = [
         (np.full((2, 3), 0.5), labels[:2], TypeError, r"predictions \[row, token\] must be token ids, got fractions"),
-        (np.full((2, 3), np.nan), labels[:2], TypeError, "got fractions"),
+        (np.full((2, 3), np.nan), labels[:2], TypeError, "got NaN or infinity"),
+        (np.full((2, 3), np.inf), labels[:2], TypeError, "got NaN or infinity"),
+        (
+            ids[:2],
+            np.full((2, 3), 10**6),
+            ValueError,
+            r"label_ids hold the id 1000000, but the tokenizer knows \d+ ids",
+        ),
         (["a", "b"], labels[:2], TypeError, "predictions must be arrays or lists of ids, got str"),
         (np.zeros(3, np.int64), labels[:2], ValueError, r"got shape \[3\]"),
         (ids[:3], labels[:2], ValueError, "3 rows of predictions for 2 rows of label_ids"),
@@ -319,6 +365,12 @@ def test_a_rejected_batch_ends_the_evaluation() -> None:
         ({"prompt_length": 3}, "only used with decoder_only=True"),
         ({"num_layer": 3}, "did you mean 'num_layers'"),
         ({"references": "a text"}, "an entry for each row, got one str"),
+        ({"references": TARGETS, "num_samples": 4}, "num_samples is 4, but there are references for 5 rows"),
+        ({"num_samples": 0}, "num_samples must be at least 1"),
+        ({"num_samples": "5"}, "num_samples must be an int, got str"),
+        ({"num_samples": {"a": -1}}, r"num_samples\['a'\] must be at least 1"),
+        ({"decoder_only": True, "prompt_length": -3}, "prompt_length must be at least 0"),
+        ({"decoder_only": True, "prompt_length": True}, "prompt_length must be an int, got bool"),
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
@@ -327,6 +379,29 @@ def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
         compute(**settings)
     with pytest.raises(TypeError, match="model that scores is named by model_name_or_path="):
         ComputeBERTScore("offline")
+
+
+def test_unknown_predictions_are_mentioned() -> None:
+    """A model may have more places than its tokenizer has tokens, so what it says there is no error."""
+    with pytest.warns(BERTScoreWarning, match="predictions hold the id 1000000, but the tokenizer knows"):
+        compute()(prediction(np.array([[10**6, *padded(CANDIDATES[:1])[0]]]), padded(TARGETS[:1])))
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_a_process_that_cannot_load_tells_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder that was let go is loaded before the scores are exchanged, where others would wait."""
+    told: list[Any] = []
+    monkeypatch.setattr(torch.distributed, "all_gather_object", lambda found, own: told.append(own))
+    score = ComputeBERTScore(tokenizer("bert"), distributed=True, **SETTINGS)
+    score.release()
+
+    def fails() -> None:
+        raise OSError("no such file here")
+
+    monkeypatch.setattr(score._shared, "_load", fails)
+    with pytest.raises(OSError, match="no such file here"):
+        score(prediction(padded(CANDIDATES), padded(TARGETS)))
+    assert [message for _, _, message in told] == ["OSError('no such file here')"]
 
 
 def test_release_and_pickle() -> None:
@@ -447,6 +522,108 @@ def test_broken_evaluation(
     assert "Forgetting 2 rows of an evaluation that was broken off" in caplog.text
 
 
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    """Five rows of unknown number."""
+
+    def __iter__(self) -> Any:
+        return iter(rows(tokenizer()))
+
+
+def break_off(run: Any, at: int = 2) -> None:
+    """Let an evaluation die at a batch, and the next ones not."""
+    step, calls = run.prediction_step, []
+
+    def dies(*arguments: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == at:
+            raise BrokenError
+        return step(*arguments, **more)
+
+    run.prediction_step = dies
+    with pytest.raises(BrokenError):
+        run.evaluate()
+    run.prediction_step = step
+
+
+@pytest.mark.parametrize("callback", [True, False])
+@pytest.mark.parametrize("sized", [True, False])
+def test_broken_evaluation_of_a_data_loader_that_is_kept(
+    tmp_path: Path, callback: bool, sized: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Trainers with persistent workers use one data loader for all evaluations; its passes are told apart."""
+    score = ComputeBERTScore(tokenizer(), **SETTINGS)
+    run = trainer(
+        tmp_path, score, callback=callback, batch_eval_metrics=True, dataloader_persistent_workers=True,
+        dataloader_num_workers=1, **({} if sized else {"eval_dataset": Stream()}),
+    )  # fmt: skip
+    for at in (2, 3):
+        break_off(run, at)
+    good = run.evaluate()
+    assert run.get_eval_dataloader() is run.get_eval_dataloader()
+    assert score.result is not None
+    assert score.result.n_segments == 5
+    assert caplog.text.count("of an evaluation that was broken off") == 2
+    assert run.evaluate()["eval_bertscore_f1"] == good["eval_bertscore_f1"]
+
+
+def test_broken_evaluation_of_a_trainer_that_is_gone(tmp_path: Path) -> None:
+    """Rows of a data loader that no longer exists belong to no later evaluation."""
+    score = ComputeBERTScore(tokenizer(), **SETTINGS)
+    break_off(trainer(tmp_path, score, callback=False, batch_eval_metrics=True))
+    gc.collect()
+    assert score._evaluation.loop[0]() is None
+    trainer(tmp_path, score, callback=False).evaluate()
+    assert score.result is not None
+    assert score.result.n_segments == 5
+
+
+@pytest.mark.parametrize("batch_eval", [True, False])
+def test_references_that_are_too_few(tmp_path: Path, batch_eval: bool) -> None:
+    """No sample is taken for a row that fills a batch because its label is that of another."""
+    data = rows(tokenizer(), SOURCES, [TARGETS[0]] * 5)
+    score = ComputeBERTScore(tokenizer(), references=TARGETS[:4], **SETTINGS)
+    run = trainer(tmp_path, score, eval_dataset=data, batch_eval_metrics=batch_eval)
+    with pytest.raises(ValueError, match="passed 5 rows of a data set of 5, which cannot be 4 samples"):
+        run.evaluate()
+
+
+def test_references_by_name_in_one_evaluation(tmp_path: Path) -> None:
+    """The Trainer's own data sets of one size find their references where it names them."""
+    from transformers import Seq2SeqTrainer
+
+    references = {"news": TARGETS, "talks": TARGETS[::-1]}
+    score = ComputeBERTScore(tokenizer(), references=references, **SETTINGS)
+    run = trainer(tmp_path, score, eval_dataset={name: rows(tokenizer()) for name in references})
+    with pytest.raises(ValueError, match=r"data sets news, talks; call select\(name\).*get_eval_dataloader, which is"):
+        run.evaluate()
+
+    def named(self: Any, eval_dataset: Any = None) -> Any:
+        score.select(eval_dataset if isinstance(eval_dataset, str) else None)
+        return Seq2SeqTrainer.get_eval_dataloader(self, eval_dataset)
+
+    run.__class__ = type("Named", (Seq2SeqTrainer,), {"get_eval_dataloader": named})
+    got = run.evaluate()
+    for name, texts in references.items():
+        alone = ComputeBERTScore(tokenizer(), references=texts, **SETTINGS)
+        expected = trainer(tmp_path, alone).evaluate()["eval_bertscore_f1"]
+        assert got[f"eval_{name}_bertscore_f1"] == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_references_and_an_order_by_length(tmp_path: Path) -> None:
+    """Rows that are sorted by length are refused where references belong to rows, before training begins."""
+    from transformers import TrainingArguments
+
+    new = "train_sampling_strategy" in inspect.signature(TrainingArguments).parameters
+    by_length: dict[str, Any] = {"train_sampling_strategy": "group_by_length"} if new else {"group_by_length": True}
+    score = ComputeBERTScore(tokenizer(), references=TARGETS, **SETTINGS)
+    run = trainer(tmp_path, score, eval_strategy="epoch", **by_length)
+    for act in (run.evaluate, run.train):
+        with pytest.raises(ValueError, match="group_by_length changes the order of evaluation sets"):
+            act()
+    assert run.state.global_step == 0
+    assert trainer(tmp_path, ComputeBERTScore(tokenizer(), **SETTINGS), **by_length).evaluate()
+
+
 def test_callback_resets_when_training_goes_on() -> None:
     """A step of training after a broken evaluation begins anew."""
     score = compute()
@@ -498,15 +675,18 @@ def test_plain_trainer_with_a_decoder_only_model(tmp_path: Path) -> None:
     answers = tok.batch_decode([row[row >= 0].tolist() for row in wanted], skip_special_tokens=True)
     expected = BERTScorer(**SETTINGS).score(texts, answers).mean.f1
     assert got == pytest.approx(expected, abs=TOLERANCE)
+    unlabelled = run.predict([{"input_ids": row["input_ids"]} for row in data]).predictions
+    assert np.array_equal(unlabelled[:, 1:], chosen.numpy())
+    assert set(unlabelled[:, 0]) == {-100}
+    assert run.evaluate()["eval_bertscore_f1"] == got
 
 
-def test_repeated_rows_are_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_rows_are_mentioned(request: pytest.FixtureRequest) -> None:
     """On several processes rows that look like fillers are scored with a warning, where nobody says their number."""
     wrapped = np.r_[0:5, 0:3]
     rows_passed = prediction(padded(CANDIDATES)[wrapped], padded(TARGETS)[wrapped])
     score = compute()
     score(rows_passed)  # one process: nothing to say
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    request.getfixturevalue("two_processes")
     with pytest.warns(BERTScoreWarning, match="The last 3 of 8 rows repeat the first"):
         score(rows_passed)
