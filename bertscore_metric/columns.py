@@ -34,6 +34,7 @@ COUNTS = "text_counts"  # the one column whose parts are added instead of joined
 _BEST_BITS, _EMPTY, _FELL_BACK, _TRUNCATED, _LOST = 31, 31, 32, 33, 42  # where a segment's notes begin in its integer
 _TRUNCATED_MOST, _LOST_MOST = 2**9 - 1, 2**20 - 1
 _LENGTH_BITS = 32
+_LENGTH_MASK = 2**_LENGTH_BITS - 1
 
 
 def scores_to_columns(scores: SegmentScores) -> dict[str, Tensor]:
@@ -110,18 +111,71 @@ def matches_to_columns(matches: TokenMatches) -> dict[str, Tensor]:
 
 def columns_to_matches(columns: Mapping[str, Tensor], layers: int) -> TokenMatches:
     """Return the matches that `matches_to_columns` made columns of, part after part."""
-    low = 2**_LENGTH_BITS - 1
     return TokenMatches(
         candidate_ids=columns["candidate_ids"],
         candidate_best=_layer_first(columns["candidate_best"], layers),
-        candidate_lengths=columns["candidate_lengths"] & low,
+        candidate_lengths=columns["candidate_lengths"] & _LENGTH_MASK,
         candidate_lost=columns["candidate_lengths"] >> _LENGTH_BITS,
         reference_ids=columns["reference_ids"],
         reference_best=_layer_first(columns["reference_best"], layers),
-        reference_lengths=columns["reference_lengths"] & low,
+        reference_lengths=columns["reference_lengths"] & _LENGTH_MASK,
         reference_lost=columns["reference_lengths"] >> _LENGTH_BITS,
         reference_counts=columns["reference_counts"],
     )
+
+
+def check_columns(columns: Mapping[str, Sequence[Tensor]], layers: int) -> int:
+    """Return how many segments there are in columns that come in parts, or refuse such that do not fit together.
+
+    Args:
+        columns: the columns `MATCH_COLUMNS` or `SCORE_COLUMNS`, and perhaps others, which are ignored.
+        layers: how many layers were scored.
+
+    Raises:
+        ValueError: a column is longer or shorter than the others make it; the message names it.
+    """
+    size = {name: sum(part.numel() for part in parts) for name, parts in columns.items()}
+    if "reference_counts" not in columns:
+        segments = size["best_references"] // layers
+        for name in ("best_references", "precision", "recall", "f1"):
+            check_size(name, size[name], segments * layers)
+        check_size(COUNTS, size[COUNTS], max(size[COUNTS] // 4, min(segments, 1)) * 4)
+        return segments
+    pairs = total(columns["reference_counts"])
+    for side in ("candidate", "reference"):
+        check_size(f"{side}_lengths", size[f"{side}_lengths"], pairs)
+        tokens = sum(int((part & _LENGTH_MASK).sum()) for part in columns[f"{side}_lengths"])
+        check_size(f"{side}_ids", size[f"{side}_ids"], tokens)
+        check_size(f"{side}_best", size[f"{side}_best"], tokens * layers)
+    return size["reference_counts"]
+
+
+def check_size(name: str, got: int, expected: int) -> None:
+    """Refuse a column of another length than the other columns make it.
+
+    Raises:
+        ValueError: the message names the column and both lengths.
+    """
+    if got != expected:
+        raise ValueError(
+            f"The column {name} has {got} entries, and with the other columns it must have {expected}; this state is "
+            f"damaged, or put together from several."
+        )
+
+
+def total(parts: Sequence[Tensor]) -> int:
+    """Return the sum of all entries of a column."""
+    return sum(int(part.sum()) for part in parts)
+
+
+def piece(parts: Sequence[Tensor], begin: int, end: int) -> Tensor:
+    """Return the entries from `begin` to `end` of a column that has parts, as a copy; nothing else is copied."""
+    found = [part[:0] for part in parts[:1]]
+    for part in parts:
+        if end > 0 and begin < len(part):
+            found.append(part[max(begin, 0) : end])
+        begin, end = begin - len(part), end - len(part)
+    return torch.cat(found)
 
 
 def joined(parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:

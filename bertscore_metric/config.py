@@ -75,9 +75,9 @@ class ScoreConfig:
         for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
             self._normalize(name, _optional_text(name, getattr(self, name)))
         for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
-            self._normalize(name, _bool(name, getattr(self, name)))
+            self._normalize(name, boolean(name, getattr(self, name)))
         for name in ("use_safetensors", "local_files_only"):
-            self._normalize(name, _bool(name, getattr(self, name)))
+            self._normalize(name, boolean(name, getattr(self, name)))
         self._normalize("num_layers", optional_int("num_layers", self.num_layers, at_least=0))
         self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))
@@ -212,11 +212,20 @@ def optional_int(name: str, value: Any, *, at_least: int) -> int | None:
     return number
 
 
+def byte_count(name: str, value: Any) -> int:
+    """Return a number of bytes as `int`, or say what is wrong with it."""
+    number = optional_int(name, value, at_least=0)
+    if number is None:
+        raise TypeError(f"{name} must be a number of bytes, 0 for none; got None.")
+    return number
+
+
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool) or (type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype"))  # numpy's
 
 
-def _bool(name: str, value: object) -> bool:
+def boolean(name: str, value: object) -> bool:
+    """Return True or False (also numpy's) as `bool`, or say what is wrong with it."""
     if not _is_bool(value):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}.")
     return bool(value)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bertscore_metric import ragged
+from bertscore_metric.columns import check_size, joined, piece, total
 from bertscore_metric.tokens import TokenizedSegments
 
 EMBEDDING_COLUMNS: Mapping[str, torch.dtype] = {
@@ -102,16 +103,30 @@ def segment_embeddings(columns: Mapping[str, Sequence[Tensor]], index: int, laye
     Raises:
         IndexError: there are fewer segments.
     """
-    counts, lengths, ids, rows = (torch.cat(list(columns[name])) if columns[name] else torch.empty(0, dtype=dtype)
-                                  for name, dtype in EMBEDDING_COLUMNS.items())  # fmt: skip
+    counts, lengths = (joined(columns[name], torch.int64) for name in ("kept_text_counts", "kept_lengths"))
     if not 0 <= index < len(counts):
         raise IndexError(f"There is no segment {index}; embeddings of {len(counts)} segments are kept.")
-    width = rows.numel() // max(int(lengths.sum()), 1)
+    rows = columns["kept_vectors"]
+    width = sum(part.numel() for part in rows) // max(int(lengths.sum()), 1)
     first = int(ragged.starts(counts)[index])
     starts = ragged.starts(lengths)
     texts = []
     for text in range(first, first + int(counts[index])):
         begin, n = int(starts[text]), int(lengths[text])
-        tokens = rows[begin * width : (begin + n) * width].view(n, layers, -1).movedim(1, 0)
-        texts.append(TextEmbeddings(ids[begin : begin + n], tokens))
+        tokens = piece(rows, begin * width, (begin + n) * width).view(n, layers, width // layers).movedim(1, 0)
+        texts.append(TextEmbeddings(piece(columns["kept_ids"], begin, begin + n), tokens))
     return SegmentEmbeddings(texts[0], tuple(texts[1:]))
+
+
+def check_embeddings(columns: Mapping[str, Sequence[Tensor]], n_segments: int, layers: int) -> None:
+    """Refuse columns of embeddings that do not fit together, or not to the segments they should be of.
+
+    Raises:
+        ValueError: the message names the column.
+    """
+    size = {name: sum(part.numel() for part in columns[name]) for name in EMBEDDING_COLUMNS}
+    check_size("kept_text_counts", size["kept_text_counts"], n_segments)
+    check_size("kept_lengths", size["kept_lengths"], total(columns["kept_text_counts"]))
+    check_size("kept_ids", size["kept_ids"], total(columns["kept_lengths"]))
+    width = size["kept_vectors"] // (max(size["kept_ids"], 1) * layers)
+    check_size("kept_vectors", size["kept_vectors"], width * size["kept_ids"] * layers)

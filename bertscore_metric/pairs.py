@@ -8,18 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NoReturn
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Checked texts: `candidates` [segment], `references` flat [pair], `reference_counts` [segment] (each >= 1)."""
+    """Checked texts: `candidates` [segment], `references` flat [pair], `reference_counts` [segment] (each >= 1).
+
+    `names` are what the caller calls the two sides, for messages about a text.
+    """
 
     candidates: list[str]
     references: list[str]
     reference_counts: list[int]
+    names: tuple[str, str] = field(default=("candidates", "references"), compare=False)
 
     def __len__(self) -> int:
         """Return the number of segments."""
@@ -30,6 +34,17 @@ class Segments:
         """The references of each segment, as lists [segment]."""
         texts = iter(self.references)
         return [list(islice(texts, count)) for count in self.reference_counts]
+
+    def place(self, text: str) -> str:
+        """Return where a text stands first, in the caller's words: `preds[3]`, or `target[3][1]` in a group."""
+        if text in self.candidates:
+            return f"{self.names[0]}[{self.candidates.index(text)}]"
+        number = self.references.index(text)
+        for segment, count in enumerate(self.reference_counts):
+            if number < count:
+                return f"{self.names[1]}[{segment}]" + (f"[{number}]" if count > 1 else "")
+            number -= count
+        raise ValueError("More references than the groups hold.")
 
 
 def parse_segments(
@@ -73,7 +88,7 @@ def parse_segments(
     _check_lengths(checked, groups, names)
     if not groups or not grouped[0]:
         flat_texts = check_texts(groups, references_name)
-        return Segments(checked, flat_texts, [1] * len(checked))
+        return Segments(checked, flat_texts, [1] * len(checked), names)
     texts: list[str] = []
     counts: list[int] = []
     for index, entry in enumerate(groups):
@@ -82,7 +97,7 @@ def parse_segments(
             raise ValueError(f"{references_name}[{index}] is an empty group; every candidate needs a reference.")
         texts.extend(group_texts)
         counts.append(len(group_texts))
-    return Segments(checked, texts, counts)
+    return Segments(checked, texts, counts, names)
 
 
 def check_references(references: Any, name: str = "references") -> list[list[str]]:

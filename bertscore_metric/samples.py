@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -20,13 +21,15 @@ def parse_sample_ids(values: Any, n_segments: int) -> Tensor:
 
     Raises:
         TypeError: not integers.
-        ValueError: not one for each segment.
+        ValueError: not one for each segment, or beyond int64.
     """
+    if isinstance(values, Tensor) and values.dtype == torch.uint64:  # would wrap around
+        values = values.flatten().tolist()
     if isinstance(values, Tensor):
         ids = values.detach().cpu()
     else:
         try:
-            listed = [values] if isinstance(values, int) else list(values)
+            listed = [values] if isinstance(values, Integral) else list(values)
             ids = torch.as_tensor([_integer(value) for value in listed], dtype=torch.int64)
         except TypeError as error:
             raise TypeError(f"sample_ids must be integers, one for each of preds: {error}") from None
@@ -176,4 +179,7 @@ def _wrong(ids: Tensor, ids2: Tensor, best: Tensor, best2: Tensor, lengths: Tens
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"got {value!r} of type {type(value).__name__}.")
-    return int(value.__index__())
+    number = int(value.__index__())
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"sample_ids must fit into 64 bits with a sign (below 2**63), got {number}.")
+    return number

@@ -16,13 +16,14 @@ from torch import Tensor
 from bertscore_metric.columns import (
     MATCH_COLUMNS,
     SCORE_COLUMNS,
+    check_columns,
     columns_to_matches,
     columns_to_scores,
     matches_to_columns,
     scores_to_columns,
 )
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric.embeddings import EmbeddingCollector, check_embeddings
 from bertscore_metric.encoder import release_encoders
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.pairs import Segments
@@ -31,7 +32,7 @@ from bertscore_metric.samples import SCORE_TOLERANCE, matches_in_sample_order, s
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.store import EmbeddingStore
 from bertscore_metric.tokens import TokenBatch
-from bertscore_metric.waiting import WAITING_BYTES, n_bytes
+from bertscore_metric.waiting import to_bytes
 from bertscore_metric.weighting import IdfTable
 
 
@@ -39,7 +40,7 @@ class SharedScorer:
     """A `BERTScorer` with a store of reference embeddings, loaded when it is needed.
 
     `copy.deepcopy` returns the object itself. Pickling a scorer whose model has a name leaves model and tokenizer out,
-    and they are loaded again on first use; one around objects (`model=`, `encoder=`) takes them along.
+    and they are loaded again for texts, not for reports; one around objects (`model=`, `encoder=`) takes them along.
 
     Args:
         config: every setting that changes a number.
@@ -90,6 +91,11 @@ class SharedScorer:
         return self.scorer if self._scorer is None else self._scorer
 
     @property
+    def explainer(self) -> BERTScorer:
+        """The scorer for explanations of embeddings, which need the tokenizer and no encoder."""
+        return self.scorer if self.reporter.model.tokenizer is None else self.reporter
+
+    @property
     def columns(self) -> Mapping[str, torch.dtype]:
         """Name and dtype of the columns in which its results are kept until they are reported."""
         return MATCH_COLUMNS if self.config.idf is True else SCORE_COLUMNS
@@ -105,9 +111,8 @@ class SharedScorer:
         Returns:
             The columns `columns`.
         """
-        key = (tuple(segments.candidates), tuple(segments.references), tuple(segments.reference_counts))
-        small = n_bytes(segments) <= 2 * WAITING_BYTES and collector is None
-        known: dict[str, Tensor] | None = self.latest.get(key, user) if small else None
+        key = (hashlib.blake2b(to_bytes(segments).numpy().tobytes()).digest(), collector is not None)
+        known: dict[str, Tensor] | None = self.latest.get(key, user)
         if known is not None:
             return known
         scorer = self.scorer
@@ -116,8 +121,7 @@ class SharedScorer:
         rows = matches_to_columns(part) if isinstance(part, TokenMatches) else scores_to_columns(part)
         if collector is not None:
             rows.update(collector.columns(tokenized))
-        if small:
-            self.latest.set(key, user, rows)
+        self.latest.set(key, user, rows)
         return rows
 
     def report(
@@ -165,6 +169,16 @@ class SharedScorer:
             matches = matches_in_sample_order(matches, sample_ids, SCORE_TOLERANCE[self.config.dtype])
         return self.reporter.corpus_idf([matches])
 
+    def check(self, columns: Mapping[str, Sequence[Tensor]]) -> None:
+        """Refuse columns that come in parts and from elsewhere, if they do not fit together.
+
+        Raises:
+            ValueError: the message names the column.
+        """
+        n_segments = check_columns(columns, self.reporter.layers)
+        if "kept_vectors" in columns:
+            check_embeddings(columns, n_segments, self.reporter.layers)
+
     def n_segments(self, columns: Mapping[str, Sequence[Tensor]]) -> int:
         """Return how many segments there are in columns that come in parts."""
         if self.config.idf is True:
@@ -184,20 +198,23 @@ class SharedScorer:
         other.store = EmbeddingStore(self.store.max_bytes)
         other.latest = LatestResult()
         other.latest_report = LatestResult()
-        other._scorer = None if self._named or self._scorer is None else self._scorer.on(device)
+        if self._scorer is not None:
+            other._scorer = _without_encoder(self._scorer) if self._named else self._scorer.on(device)
         self._by_device[str(device)] = other
         return other
 
     def release(self) -> None:
         """Let go of the encoder, where it can be loaded again by its name, and of all stored embeddings."""
         self.store.clear()
+        self.forget()
+        if self._named and self._scorer is not None:
+            self._scorer = _without_encoder(self._scorer)
+        release_encoders()
+
+    def forget(self) -> None:
+        """Let go of the latest rows and report, which are kept for others of its users."""
         self.latest = LatestResult()
         self.latest_report = LatestResult()
-        if self._named and self._scorer is not None:
-            lite = copy.copy(self._scorer)
-            lite.model = dataclasses.replace(lite.model, encoder=ReleasedEncoder(lite.model.encoder.fingerprint))
-            self._scorer = lite
-        release_encoders()
 
     def _load(self) -> BERTScorer:
         return BERTScorer.from_config(self.config, device=self.device, **self._run_settings)
@@ -214,8 +231,9 @@ class SharedScorer:
         """
         state = {**self.__dict__, "store": self.store.max_bytes, "_by_device": None}
         state.update(latest=None, latest_report=None)
-        if self._named:
-            state["_scorer"] = None
+        if self._named and self._scorer is not None:
+            state["_scorer"] = lite = _without_encoder(self._scorer)
+            lite.model = dataclasses.replace(lite.model, tokenizer=None)  # type: ignore[arg-type]  # see `explainer`
         try:
             return _restore, (pickle.dumps(state),)
         except Exception as error:
@@ -228,8 +246,9 @@ class SharedScorer:
 class LatestResult:
     """What one user of a scorer computed last, for others of its users that ask for the same.
 
-    The members of a metric collection get the same batch one after the other, and each would embed it; a user never
-    gets its own result back, so that a metric on its own works as if this did not exist.
+    In `forward` the members of a metric collection get the same batch one after the other, and each would embed it; a
+    user never gets its own result back, so that a metric on its own works as if this did not exist. A large result is
+    the tensor that the user keeps in its states too, so that it takes memory once.
     """
 
     def __init__(self) -> None:
@@ -270,6 +289,11 @@ def _digest(tensors: Sequence[Tensor]) -> bytes:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().contiguous().numpy().data)
     return digest.digest()
+
+def _without_encoder(scorer: BERTScorer) -> BERTScorer:
+    lite = copy.copy(scorer)
+    lite.model = dataclasses.replace(lite.model, encoder=ReleasedEncoder(lite.model.encoder.fingerprint))
+    return lite
 
 
 def _restore(data: bytes) -> SharedScorer:

@@ -6,6 +6,8 @@ import threading
 
 from torch import Tensor
 
+from bertscore_metric.config import byte_count
+
 
 class EmbeddingStore:
     """Embeddings of references by their token ids, admitted until a byte budget is full and then kept.
@@ -18,7 +20,7 @@ class EmbeddingStore:
         max_bytes: budget for all embeddings together; 0 keeps nothing.
 
     Raises:
-        ValueError: the budget is negative.
+        TypeError, ValueError: the budget is no number of bytes, or negative.
 
     Example:
         >>> import torch
@@ -29,9 +31,7 @@ class EmbeddingStore:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        if max_bytes < 0:
-            raise ValueError(f"The budget of an embedding store is in bytes and at least 0, got {max_bytes}.")
-        self.max_bytes = max_bytes
+        self.max_bytes = byte_count("embedding_store_bytes", max_bytes)
         self._lock = threading.Lock()
         self.clear()
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -186,12 +186,15 @@ class TextTokenizer:
         if long_text == "windows" and self.limit is not None:
             self.window = WindowRule(self.limit, *_frame(empty, self._encode(["a"])[0]))
 
-    def __call__(self, texts: Sequence[str], *, name: str = "texts") -> TokenizedTexts:
+    def __call__(
+        self, texts: Sequence[str], *, name: str = "texts", place: Callable[[str], str] | None = None
+    ) -> TokenizedTexts:
         """Encode texts.
 
         Args:
             texts: [text], checked by `pairs`.
             name: what the caller calls them, for the message.
+            place: where the caller has a text, for the message; by default `name` and its number.
 
         Raises:
             ValueError: a text is longer than the limit and `long_text` is `error`.
@@ -206,9 +209,12 @@ class TextTokenizer:
             if self.limit is not None and self.window is None:
                 long = [index for index, one in enumerate(encoded) if len(one) > self.limit]
                 if long and self._long_text == "error":
+                    index = begin + long[0]
                     raise ValueError(
-                        f"{name} hold a text of {len(encoded[long[0]])} tokens, and the limit is {self.limit}: "
-                        f"{part[long[0]][:60]!r}... Use long_text='windows' or 'truncate', or split it."
+                        f"{f'{name}[{index}]' if place is None else place(texts[index])} is a text of "
+                        f"{len(encoded[long[0]])} tokens, and the limit is {self.limit}: {part[long[0]][:60]!r}... "
+                        f"Split it, or let it be scored in windows (long_text='windows') or cut (long_text='truncate', "
+                        f"or truncation=True of the torchmetrics metric)."
                     )
                 if long:
                     for index, cut in zip(long, self._encode([part[i] for i in long], self.limit), strict=True):
@@ -278,7 +284,7 @@ def tokenize_segments(segments: Segments, tokenizer: TextTokenizer) -> Tokenized
     candidates = [numbers.setdefault(text, len(numbers)) for text in repeats]
     references = [numbers.setdefault(text, len(numbers)) for text in segments.references]
     return TokenizedSegments(
-        tokenizer(list(numbers), name="candidates or references"),
+        tokenizer(list(numbers), place=segments.place),
         torch.tensor(candidates, dtype=torch.int64),
         torch.tensor(references, dtype=torch.int64),
         torch.tensor(segments.reference_counts, dtype=torch.int64),

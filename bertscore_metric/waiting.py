@@ -1,7 +1,8 @@
-"""Segments <-> byte tensors, one a text: so texts that wait for a full batch can be stored wherever tensors can."""
+"""Segments <-> one flat tensor of bytes: so texts that wait for a full batch can be stored wherever columns can."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -9,53 +10,46 @@ from torch import Tensor
 
 from bertscore_metric.pairs import Segments
 
-_CANDIDATE, _REFERENCE = b"\x00", b"\x01"
+_CANDIDATE, _REFERENCE = 0xFE, 0xFF  # what stands before a text and tells its side; UTF-8 has no such bytes
+_SIDES = re.compile(b"([\xfe\xff])")
 WAITING_BYTES = 2**17  # some 32,000 tokens, which fill a few well-planned batches
 
 
-def to_bytes(segments: Segments) -> list[Tensor]:
-    """Return one uint8 tensor a text: a byte that tells the side, then the text in UTF-8, each candidate first."""
-    out = []
+def to_bytes(segments: Segments) -> Tensor:
+    """Return the texts as bytes [byte] uint8: each candidate, then its references, each behind the byte of its side."""
+    candidate, reference = bytes([_CANDIDATE]), bytes([_REFERENCE])
     references = iter(segments.references)
-    for candidate, count in zip(segments.candidates, segments.reference_counts, strict=True):
-        out.append(_tensor(_CANDIDATE, candidate))
-        out.extend(_tensor(_REFERENCE, next(references)) for _ in range(count))
-    return out
+    pieces = []
+    for text, count in zip(segments.candidates, segments.reference_counts, strict=True):
+        pieces += [candidate, text.encode()]
+        for _ in range(count):
+            pieces += [reference, next(references).encode()]
+    data = bytearray(b"".join(pieces))
+    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
-def from_bytes(texts: Sequence[Tensor]) -> Segments:
-    """Return the segments that `to_bytes` made tensors of."""
+def from_bytes(data: Tensor) -> Segments:
+    """Return the segments that `to_bytes` made bytes of, part after part.
+
+    Raises:
+        ValueError: it made no such bytes.
+    """
+    before, *pieces = _SIDES.split(data.cpu().numpy().tobytes())
     segments = Segments([], [], [])
-    for text in texts:
-        data = text.cpu().numpy().tobytes()
-        if data[:1] == _CANDIDATE:
-            segments.candidates.append(data[1:].decode())
+    for side, text in zip(pieces[::2], pieces[1::2], strict=True):
+        if side[0] == _CANDIDATE:
+            segments.candidates.append(text.decode())
             segments.reference_counts.append(0)
         else:
-            segments.references.append(data[1:].decode())
-            segments.reference_counts[-1] += 1
+            segments.references.append(text.decode())
+            if segments.candidates:
+                segments.reference_counts[-1] += 1
+    counts = segments.reference_counts
+    if before or 0 in counts or sum(counts) != len(segments.references):
+        raise ValueError("These bytes are no waiting segments: each must be a candidate and its references.")
     return segments
 
 
-def n_segments(texts: Sequence[Tensor]) -> int:
-    """Return how many segments wait."""
-    return sum(1 for text in texts if not text[0])
-
-
-def n_bytes(segments: Segments) -> int:
-    """Return how many bytes the texts have in UTF-8, which is a rough measure of their tokens in any script."""
-    texts = (*segments.candidates, *segments.references)
-    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
-
-
-def concatenate(parts: Sequence[Segments]) -> Segments:
-    """Join parts in order."""
-    return Segments(
-        [text for part in parts for text in part.candidates],
-        [text for part in parts for text in part.references],
-        [count for part in parts for count in part.reference_counts],
-    )
-
-
-def _tensor(side: bytes, text: str) -> Tensor:
-    return torch.frombuffer(bytearray(side + text.encode()), dtype=torch.uint8)
+def n_segments(parts: Sequence[Tensor]) -> int:
+    """Return how many segments wait in bytes that come in parts."""
+    return sum(int((part == _CANDIDATE).sum()) for part in parts)

@@ -30,7 +30,7 @@ from bertscore_metric.samples import (
     sample_order,
     scores_in_sample_order,
 )
-from bertscore_metric.waiting import concatenate, from_bytes, n_bytes, n_segments, to_bytes
+from bertscore_metric.waiting import from_bytes, n_segments, to_bytes
 
 CANDIDATES, REFERENCES = [c for c, _ in CORPUS], [r for _, r in CORPUS]
 
@@ -171,13 +171,21 @@ def test_parse_sample_ids() -> None:
 def test_waiting_texts_survive_bytes() -> None:
     """Texts in any script, empty ones and zero bytes come back, with their groups."""
     segments = Segments(["", "Über 你好 😀", "a\x00b"], ["x", "", "\x01", "y"], [1, 2, 1])
-    tensors = to_bytes(segments)
-    assert [one.dtype for one in tensors] == [torch.uint8] * 7
-    assert from_bytes(tensors) == segments
-    assert n_segments(tensors) == 3
-    assert from_bytes([]) == Segments([], [], [])
-    assert concatenate([segments, segments]) == from_bytes([*tensors, *tensors])
-    assert n_bytes(segments) == 23
+    data = to_bytes(segments)
+    assert (data.dtype, data.shape) == (torch.uint8, (23 + 7,))
+    assert from_bytes(data) == segments
+    assert n_segments([data, data]) == 6
+    nothing = Segments([], [], [])
+    assert from_bytes(to_bytes(nothing)) == nothing
+    twice = from_bytes(torch.cat([data, data]))
+    assert twice == Segments(segments.candidates * 2, segments.references * 2, segments.reference_counts * 2)
+
+
+@pytest.mark.parametrize("data", [b"a", b"\xfea", b"\xffa", b"\xff\xfea\xffb", b"\xfea\xfeb\xffc"])
+def test_other_bytes_are_no_waiting_texts(data: bytes) -> None:
+    """Bytes that are no segments, or a part of them, are refused."""
+    with pytest.raises(ValueError, match="no waiting segments"):
+        from_bytes(torch.tensor(list(data), dtype=torch.uint8))
 
 
 @pytest.mark.parametrize("layers", [1, 3])

@@ -1,8 +1,10 @@
 """A `torchmetrics.Metric` whose states are ragged rows: what its base class does with lists, without its traps.
 
 Rows stay in host memory, where the compute half runs, and go to the metric's device only to be gathered over ranks.
-States are lists of one-dimensional tensors, which are never changed in place; the lists are, but only to encode waiting
-rows, so that the members of a compute group, which share the lists, see it.
+States are lists of one-dimensional tensors, which are never changed in place. Nor are the lists, whoever else may hold
+them, but for one thing: waiting rows are encoded in place, so that all members of a compute group see it. That is right
+because rows are added by giving the metric new lists for all its columns at once, so that those who share the list of
+waiting rows share the others too.
 
 The class is long because it replaces another, method by method and under its names: one place to read what holds.
 """
@@ -21,19 +23,20 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
+from bertscore_metric.adapters.ragged_states import Columns, digest, foreign_columns, same_settings
 from bertscore_metric.columns import COUNTS, appended, joined
 from bertscore_metric.numerics import own_arithmetic
 
 _NOT_COPIED = ("update", "compute", "_update_signature", "_forward_uncompiled")
-Columns = Mapping[str, list[Tensor]]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class RaggedMetric(Metric):
     """Rows in columns, exact in a stream and over ranks.
 
-    A subclass declares its columns with `add_columns` and provides `update`, `compute`, `_encode_waiting` (texts that
-    wait -> rows) and `_check_rows` (refuse rows that do not belong together).
+    A subclass declares its columns with `add_columns` and provides `update` (which calls `append_rows`), `compute`,
+    `_encode` (texts that wait -> rows), `_check_rows` (refuse rows that do not belong together) and `_check_foreign`
+    (more thoroughly, for those that come from elsewhere). Threads that share a metric take turns.
 
     Args:
         kwargs: the arguments of `torchmetrics.Metric`. `compute_on_cpu` changes nothing: rows are on the CPU anyway.
@@ -43,12 +46,14 @@ class RaggedMetric(Metric):
     waiting: list[Tensor]
     settings: Tensor
     updates: Tensor
+    seen: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._forward_uncompiled = _uncompiled(self._forward)
         self._column_types: dict[str, torch.dtype] = {}
         self._local: frozenset[str] = frozenset()
+        self._in_step = False  # whether `forward` is scoring a batch, which then need not wait for others
         self._result: Any = None  # what the last `compute` found beside its value; good as long as that is kept
 
     def add_columns(
@@ -66,38 +71,44 @@ class RaggedMetric(Metric):
                 self.add_state(name, [], dist_reduce_fx="cat")
                 self._column_types[name] = dtype
             # One byte an entry: torchmetrics compares states to a relative tolerance, which large numbers would pass.
-            self.add_state("settings", torch.tensor(list(settings), dtype=torch.uint8), dist_reduce_fx=_same_settings)
-            # Tells a restored metric how often it was updated, and a collection that two metrics have other rows: it
-            # compares lists of rows only as far as the shorter one goes.
+            self.add_state("settings", torch.tensor(list(settings), dtype=torch.uint8), dist_reduce_fx=same_settings)
             self.add_state("updates", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
+            # Tells a collection that two metrics have other rows: it compares lists of rows only as far as the shorter
+            # one goes, so rows that wait in one metric and are encoded in the other would look equal.
+            self.add_state("seen", torch.zeros(16, dtype=torch.uint8), dist_reduce_fx=digest)
         self._local = frozenset({*local, "waiting"})
 
     def column(self, name: str) -> Tensor:
         """Return a column as one tensor."""
         return joined(getattr(self, name), self._column_types[name])
 
-    def append_rows(self, rows: Mapping[str, Tensor], *, in_place: bool = False) -> None:
-        """Put rows behind the others; in place where the members of a compute group are to see it."""
-        for name, part in rows.items():
-            parts: list[Tensor] = getattr(self, name)
-            longer = appended(parts, part, add=name == COUNTS)
-            if in_place:
-                parts[:] = longer
-            else:
-                setattr(self, name, longer)
+    def append_rows(self, rows: Mapping[str, Tensor]) -> None:
+        """Put rows behind the others, in new lists; rows of `waiting` wait, others take the place of those that did."""
+        columns = {**self._columns(), **self._longer(rows)}
+        waiting = columns["waiting"] if "waiting" in rows else []
+        self._set_states({**{name: list(parts) for name, parts in columns.items()}, "waiting": waiting})
 
     def encode_waiting(self) -> None:
-        """Encode the waiting texts; if that fails, they go on waiting."""
-        if self.waiting and not self._is_synced:
-            with _arithmetic():
-                rows = self._encode_waiting()
-                self.append_rows(rows, in_place=True)
+        """Encode the waiting texts, in place; if that fails, they go on waiting."""
+        with _arithmetic():
+            if self.waiting and not self._is_synced:
+                for name, longer in self._longer(self._encode(self.waiting)).items():
+                    getattr(self, name)[:] = longer
                 self.waiting.clear()
 
-    def _encode_waiting(self) -> dict[str, Tensor]:
+    def _longer(self, rows: Mapping[str, Tensor]) -> dict[str, list[Tensor]]:
+        return {name: appended(getattr(self, name), part, add=name == COUNTS) for name, part in rows.items()}
+
+    def _columns(self) -> dict[str, list[Tensor]]:
+        return {name: getattr(self, name) for name in self._column_types}
+
+    def _encode(self, waiting: list[Tensor]) -> dict[str, Tensor]:
         raise NotImplementedError
 
     def _check_rows(self, columns: Columns) -> None:
+        raise NotImplementedError
+
+    def _check_foreign(self, columns: Columns) -> None:
         raise NotImplementedError
 
     def _forget_results(self) -> None:
@@ -108,31 +119,32 @@ class RaggedMetric(Metric):
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            self._check_not_synced("update")
             with _arithmetic():
+                self._check_not_synced("update")
                 update(*args, **kwargs)
                 self.updates = self.updates + 1
-            self._forget_results()  # only now: an update that failed changes nothing
-            self._update_count += 1
+                self._forget_results()  # only now: an update that failed changes nothing
+                self._update_count += 1
 
         return _uncompiled(wrapped)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            if self._computed is not None:
-                return self._computed
-            by_hand = self._is_synced
-            self.encode_waiting()  # before any collective, so that a failure here leaves no rank behind in one
-            with self.sync_context(
-                dist_sync_fn=self.dist_sync_fn,
-                should_sync=self._to_sync and not by_hand,
-                should_unsync=self._should_unsync and not by_hand,
-            ), _arithmetic():  # fmt: skip
-                value = compute(*args, **kwargs)  # not squeezed: one segment is a vector of length 1
-            if self.compute_with_cache:
-                self._computed = value
-            return value
+            with _arithmetic():
+                if self._computed is not None:
+                    return self._computed
+                by_hand = self._is_synced
+                self.encode_waiting()  # before any collective, so that a failure here leaves no rank behind in one
+                with self.sync_context(
+                    dist_sync_fn=self.dist_sync_fn,
+                    should_sync=self._to_sync and not by_hand,
+                    should_unsync=self._should_unsync and not by_hand,
+                ):
+                    value = compute(*args, **kwargs)  # not squeezed: one segment is a vector of length 1
+                if self.compute_with_cache:
+                    self._computed = value
+                return value
 
         return _uncompiled(wrapped)
 
@@ -141,6 +153,10 @@ class RaggedMetric(Metric):
         return self._forward_uncompiled(*args, **kwargs)
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        with _arithmetic():  # throughout, so that no other thread meets the metric without its rows
+            return self._step(*args, **kwargs)
+
+    def _step(self, *args: Any, **kwargs: Any) -> Any:
         self._check_not_synced("forward")
         self.encode_waiting()  # its rows come before those of the batch
         held = {name: getattr(self, name) for name in self._defaults}
@@ -149,21 +165,20 @@ class RaggedMetric(Metric):
         try:
             # The states are put aside, not copied: the cost of a step does not grow with what came before.
             self._clear_states()
-            self._to_sync = self.dist_sync_on_step
+            self._to_sync, self._in_step = self.dist_sync_on_step, True
             self.update(*args, **kwargs)
             value = self.compute()
-            batch = {name: getattr(self, name) for name in self._column_types}
+            batch, seen = self._columns(), self.seen
             self._set_states(held)
-            with _arithmetic():
-                self._set_states(self._joined(held, batch))
-                self.updates = self.updates + 1
+            self._set_states(self._joined(held, batch))
+            self.updates, self.seen = self.updates + 1, digest(self.seen, seen)
         except BaseException:
             self._set_states(held)
             self._cache, self._is_synced = None, False
             self._update_count, self._computed, self._result = count, computed, result
             raise
         finally:
-            self._to_sync = to_sync
+            self._to_sync, self._in_step = to_sync, False
         self._forget_results()
         self._update_count = count + 1
         self._forward_cache = value
@@ -175,7 +190,6 @@ class RaggedMetric(Metric):
         Raises:
             ValueError: it is no such state, or one of other settings; nothing is changed.
         """
-        self._check_not_synced("merge_state")
         if isinstance(incoming_state, Metric) and not isinstance(incoming_state, RaggedMetric):
             raise ValueError(
                 f"Cannot merge a {type(incoming_state).__name__} into a {type(self).__name__}; pass a metric of the "
@@ -187,13 +201,14 @@ class RaggedMetric(Metric):
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         with _arithmetic():
+            self._check_not_synced("merge_state")
             rows = self._checked(incoming_state)
             self.encode_waiting()
-            self._set_states(self._joined({name: getattr(self, name) for name in self._column_types}, rows))
+            self._set_states(self._joined(self._columns(), rows))
             count = int(incoming_state["updates"])
-            self.updates = self.updates + count
-        self._update_count += count
-        self._forget_results()
+            self.updates, self.seen = self.updates + count, digest(self.seen, incoming_state["seen"])
+            self._update_count += count
+            self._forget_results()
 
     def sync(
         self,
@@ -203,20 +218,21 @@ class RaggedMetric(Metric):
         distributed_available: Callable[..., bool] | None = None,
     ) -> None:
         """Gather the rows of all ranks; if that fails, this rank's are as they were."""
-        if self._is_synced and should_sync:
-            raise TorchMetricsUserError("The metric has already been synced; call unsync() first.")
         if not should_sync:
             return
-        self.encode_waiting()
-        try:
-            super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
-        except BaseException:
-            if self._cache is not None:
-                self._set_states(self._cache)
-            self._cache, self._is_synced = None, False
-            raise
-        if self._is_synced:
-            self._computed = None
+        with _arithmetic():
+            if self._is_synced:
+                raise TorchMetricsUserError("The metric has already been synced; call unsync() first.")
+            self.encode_waiting()
+            try:
+                super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
+            except BaseException:
+                if self._cache is not None:
+                    self._set_states(self._cache)
+                self._cache, self._is_synced = None, False
+                raise
+            if self._is_synced:
+                self._computed = None
 
     def unsync(self, should_unsync: bool = True) -> None:
         """Go back to the rows of this rank."""
@@ -242,41 +258,56 @@ class RaggedMetric(Metric):
 
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
         group = process_group or self.process_group
-        with _arithmetic():
-            # First of all, and alone: ranks of other settings may have other columns.
-            _same_settings(
-                torch.stack([rank.cpu() for rank in dist_sync_fn(self.settings.to(self.device), group=group)])
-            )
-            updates = dist_sync_fn(self.updates.to(self.device), group=group)
-            gathered: dict[str, Any] = {"updates": torch.stack([rank.cpu() for rank in updates]).sum(0)}
-            for name in self._column_types:
-                if name not in self._local:
-                    # A rank without rows sends an empty tensor of the right type, where torch aborts over another.
-                    parts = dist_sync_fn(self.column(name).to(self.device), group=group)
-                    gathered[name] = [part.cpu() for part in parts if part.numel()]
-            self._set_states(gathered)
+        # First of all, and alone: ranks of other settings may have other columns.
+        same_settings(torch.stack([rank.cpu() for rank in dist_sync_fn(self.settings.to(self.device), group=group)]))
+        updates = dist_sync_fn(self.updates.to(self.device), group=group)
+        seen = dist_sync_fn(self.seen.to(self.device), group=group)
+        gathered: dict[str, Any] = {
+            "updates": torch.stack([rank.cpu() for rank in updates]).sum(0),
+            "seen": digest(*seen),
+        }
+        for name in self._column_types:
+            if name not in self._local:
+                # A rank without rows sends an empty tensor of the right type, where torch aborts over another.
+                parts = dist_sync_fn(self.column(name).to(self.device), group=group)
+                gathered[name] = [part.cpu() for part in parts if part.numel()]
+        self._set_states(gathered)
 
     def _copy_state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._defaults}  # nothing is changed in place while it is kept
 
     def reset(self) -> None:
         """Forget all rows."""
-        self._forget_results()
-        self._update_count = 0
-        self._forward_cache = None
-        self._cache, self._is_synced = None, False
-        self._clear_states()
+        with _arithmetic():
+            self._forget_results()
+            self._update_count = 0
+            self._forward_cache = None
+            self._cache, self._is_synced = None, False
+            self._clear_states()
 
     def state_dict(  # type: ignore[override]
         self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Return what a checkpoint holds: nothing, unless `persistent(True)` was called.
 
+        With `sync_on_compute=False` every rank saves its own rows.
+
         Raises:
-            TorchMetricsUserError: persistent states of one of several ranks, which would lose the rows of the others.
+            TorchMetricsUserError: persistent states of one of several ranks, which would lose the rows of the others,
+                or kept embeddings of one with the scores of all.
         """
-        if any(self._persistent.values()) and not self._is_synced:
-            if self._ranks() > 1:
+        if any(self._persistent.values()) and self._is_synced:
+            try:
+                self._check_foreign(self._columns())
+            except ValueError as error:
+                own = ", ".join(sorted(self._local - {"waiting"}))
+                raise TorchMetricsUserError(
+                    f"The rows of all ranks are here, but {own} of this rank only, so that a checkpoint would put them "
+                    f"with the wrong rows. Call metric.persistent(False), or keep no embeddings; or let every rank "
+                    f"save and load a checkpoint of its own, with sync_on_compute=False."
+                ) from error
+        elif any(self._persistent.values()):
+            if self.sync_on_compute and self._ranks() > 1:
                 raise TorchMetricsUserError(
                     "The states are persistent, and a checkpoint of this rank would lose the rows of the others. Call "
                     "metric.sync() on every rank, save, then metric.unsync(); or metric.persistent(False)."
@@ -300,14 +331,14 @@ class RaggedMetric(Metric):
             try:
                 with _arithmetic():
                     rows = self._checked(state)
-                    self._check_rows(rows)
             except ValueError as error:
                 error_msgs.append(str(error))
             else:
-                # A checkpoint has the rows of all ranks; every rank loads it, so one of them takes them.
-                first = self._rank() == 0
+                # A checkpoint has the rows of all ranks; every rank loads it, so one of them takes them, but for
+                # metrics that never meet.
+                takes = not self.sync_on_compute or self._rank() == 0
                 self.reset()
-                self._set_states({**rows, "updates": state["updates"].cpu()} if first else {})
+                self._set_states({**rows, **{name: state[name].cpu() for name in ("updates", "seen")}} if takes else {})
                 self._update_count = int(self.updates)
         torch.nn.Module._load_from_state_dict(
             self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -371,28 +402,17 @@ class RaggedMetric(Metric):
         out = {}
         for name in self._column_types:
             parts = first[name]
-            if name == "waiting":
-                parts = [*parts, *second[name]]
-            else:
-                for part in second[name]:
-                    parts = appended(parts, part, add=name == COUNTS)
+            for part in second[name]:
+                parts = appended(parts, part, add=name == COUNTS)
             out[name] = list(parts)
         self._check_rows(out)
         return out
 
     def _checked(self, state: Mapping[str, Any]) -> dict[str, list[Tensor]]:
         """Return a state that comes from elsewhere as columns, or refuse it."""
-        missing = [name for name in ("settings", "updates", *self._column_types) if name not in state]
-        if missing or not torch.equal(state["settings"].cpu(), self.settings):
-            what = f"lacks {', '.join(missing)}" if missing else "was made with other settings"
-            raise ValueError(f"This state {what}; it does not belong to a metric with the settings {self._describe()}.")
-        rows = {}
-        for name, dtype in self._column_types.items():
-            parts = [state[name]] if isinstance(state[name], Tensor) else list(state[name])
-            wrong = [part.dtype for part in parts if part.dtype != dtype]
-            if wrong:
-                raise ValueError(f"The state {name} must be {dtype}, got {wrong[0]}.")
-            rows[name] = [part.detach().cpu() for part in parts]
+        rows = foreign_columns(state, self._column_types, self.settings, self._describe())
+        self._check_foreign(rows)
+        self._check_rows(rows)
         return rows
 
     def _describe(self) -> str:
@@ -403,10 +423,14 @@ class RaggedMetric(Metric):
             raise TorchMetricsUserError(f"The metric is synced; call unsync() before {what}.")
 
     def _ranks(self) -> int:
-        return torch.distributed.get_world_size(self.process_group) if self.distributed_available_fn() else 1
+        return torch.distributed.get_world_size(self.process_group) if self._meets_others() else 1
 
     def _rank(self) -> int:
-        return torch.distributed.get_rank(self.process_group) if self.distributed_available_fn() else 0
+        return torch.distributed.get_rank(self.process_group) if self._meets_others() else 0
+
+    def _meets_others(self) -> bool:
+        # With an own `dist_sync_fn` the others need not be torch's; how many they are is then for the user to know.
+        return bool(self.distributed_available_fn()) and torch.distributed.is_initialized()
 
 
 def _uncompiled(function: Function) -> Function:
@@ -415,14 +439,3 @@ def _uncompiled(function: Function) -> Function:
 
 def _arithmetic() -> AbstractContextManager[None]:
     return own_arithmetic("float32", torch.device("cpu"))
-
-
-def _same_settings(settings: Tensor) -> Tensor:
-    """Return the settings that all have: [rank, byte] -> [byte].
-
-    Raises:
-        ValueError: they differ.
-    """
-    if bool((settings != settings[0]).any()):
-        raise ValueError("Metrics of different settings cannot be put together; give every rank the same.")
-    return settings[0]

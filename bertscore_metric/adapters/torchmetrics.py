@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 from bertscore_metric import waiting
 from bertscore_metric.adapters.torchmetrics_arguments import long_text_rule, one_tokenizer, refuse_arguments
 from bertscore_metric.columns import joined
-from bertscore_metric.config import ScoreConfig
+from bertscore_metric.config import ScoreConfig, boolean, byte_count
 from bertscore_metric.embeddings import (
     EMBEDDING_COLUMNS,
     EmbeddingCollector,
@@ -28,7 +28,7 @@ from bertscore_metric.embeddings import (
     check_room,
     segment_embeddings,
 )
-from bertscore_metric.pairs import Segments, parse_segments
+from bertscore_metric.pairs import parse_segments
 from bertscore_metric.report import BERTScoreResult
 from bertscore_metric.samples import check_sample_ids, parse_sample_ids, sample_order
 from bertscore_metric.shared import SharedScorer
@@ -39,7 +39,8 @@ try:
     from torchmetrics import Metric, MetricCollection
     from torchmetrics.utilities.distributed import gather_all_tensors
 
-    from bertscore_metric.adapters.ragged_metric import Columns, RaggedMetric
+    from bertscore_metric.adapters.ragged_metric import RaggedMetric
+    from bertscore_metric.adapters.ragged_states import Columns, digest
 except ImportError as error:
     raise ImportError(
         f"The torchmetrics metric needs torchmetrics, which is not installed ({error}): "
@@ -140,6 +141,7 @@ class BERTScore(RaggedMetric):
         **kwargs: Any,
     ) -> None:
         refuse_arguments(user_forward_fn, baseline_url)
+        keep_embeddings = boolean("keep_embeddings", keep_embeddings)
         if reduction not in ("mean", "none"):
             raise ValueError(f"reduction must be 'mean' or 'none', got {reduction!r}.")
         if all_layers and reduction != "none":
@@ -171,7 +173,7 @@ class BERTScore(RaggedMetric):
         self.reduction = reduction
         self.return_hash = return_hash
         self.keep_embeddings = keep_embeddings
-        self.kept_embeddings_bytes = kept_embeddings_bytes
+        self.kept_embeddings_bytes = byte_count("kept_embeddings_bytes", kept_embeddings_bytes)
         self._follows_device = device is None
         self._shared = SharedScorer(
             config,
@@ -183,7 +185,7 @@ class BERTScore(RaggedMetric):
             batch_size=batch_size,
             verbose=verbose,
         )
-        self._gathered: dict[str, list[Tensor]] | None = None
+        self._gathered: dict[str, list[Tensor]] | None = None  # embeddings of all ranks, of the rows seen by then
         self._corpus_idf: IdfTable | None = None
         self.add_columns(
             {**self._shared.columns, "sample_ids": torch.int64},
@@ -237,21 +239,19 @@ class BERTScore(RaggedMetric):
         ids = None if sample_ids is None else parse_sample_ids(sample_ids, len(segments))
         if not len(segments):
             return
+        numbers = torch.empty(0, dtype=torch.int64) if ids is None else ids
         if ids is not None or self.sample_ids:
-            n_ids, n_rows = self.column("sample_ids").numel(), self._n_rows(self._columns())
-            check_sample_ids(n_ids + (0 if ids is None else len(ids)), n_rows + len(segments))
+            n_ids = sum(part.numel() for part in self.sample_ids) + len(numbers)
+            check_sample_ids(n_ids, self._n_rows(self._columns()) + len(segments))
         scorer = self._shared.scorer
         if scorer.refuses_texts:
             scorer.tokenize_segments(segments)
-        n_bytes = waiting.n_bytes(segments) + sum(text.numel() for text in self.waiting)
-        if n_bytes < waiting.WAITING_BYTES and not self.keep_embeddings:
-            self.waiting = [*self.waiting, *waiting.to_bytes(segments)]
-        else:
-            rows = self._encode(waiting.concatenate([waiting.from_bytes(self.waiting), segments]))
-            self.append_rows(rows)
-            self.waiting = []
-        if ids is not None:
-            self.append_rows({"sample_ids": ids})
+        texts = waiting.to_bytes(segments)
+        n_bytes = sum(part.numel() for part in (*self.waiting, texts))
+        wait = n_bytes < waiting.WAITING_BYTES and not (self.keep_embeddings or self._in_step)
+        rows = {"waiting": texts} if wait else self._encode([*self.waiting, texts])
+        self.append_rows(rows if ids is None else {**rows, "sample_ids": ids})
+        self.seen = digest(self.seen, texts, numbers)
 
     def compute(self) -> dict[str, Any]:
         """Score everything since the last `reset`, on all ranks; calling it again gives the same result.
@@ -274,10 +274,9 @@ class BERTScore(RaggedMetric):
     def release(self) -> None:
         """Let go of the encoder and of stored embeddings; they come back when the metric is used again.
 
-        What was accumulated stays, and `compute` works without the encoder. A model object cannot be loaded again, so
-        it stays.
+        What was accumulated stays, and is computed without the encoder; only texts that still wait for a full batch
+        bring it back, so call `compute` first. A model object cannot be loaded again, so it stays.
         """
-        self.encode_waiting()
         self._shared.release()
 
     def kept_embeddings(self, index: int) -> SegmentEmbeddings:
@@ -288,12 +287,27 @@ class BERTScore(RaggedMetric):
                 else it counts this rank's segments.
 
         Raises:
-            ValueError: nothing was kept.
+            ValueError: nothing was kept, or what was gathered from other ranks is not up to date.
+            TorchMetricsUserError: the metric is synced, so that its rows are those of all ranks.
             IndexError: there is no such segment.
         """
         if not self.keep_embeddings:
             raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
-        columns = self._columns() if self._gathered is None else self._gathered
+        self._check_not_synced("kept_embeddings")
+        columns = self._columns()
+        n_kept, n_rows = sum(part.numel() for part in columns["kept_text_counts"]), self._n_rows(columns)
+        if n_kept != n_rows:
+            raise ValueError(
+                f"Embeddings of {n_kept} of {n_rows} segments were kept. In a MetricCollection, compute_groups must "
+                f"not put metrics with and without keep_embeddings into one group."
+            )
+        if self._gathered is not None:
+            if not torch.equal(self._gathered["seen"][0], self.seen):
+                raise ValueError(
+                    "Segments were added since gather_embeddings(), so that it does not know them; call it again, on "
+                    "every rank."
+                )
+            columns = self._gathered
         ids = joined(columns["sample_ids"], torch.int64)
         if len(ids):
             order = sample_order(ids)[0]
@@ -313,29 +327,32 @@ class BERTScore(RaggedMetric):
         """
         segment = self.kept_embeddings(index)
         self._compute_once()  # on several ranks idf counts the references of all
-        return self._shared.reporter.explain_embeddings(segment, self._corpus_idf, by=by)
+        return self._shared.explainer.explain_embeddings(segment, self._corpus_idf, by=by)
 
     def gather_embeddings(self) -> None:
         """Give every rank the kept embeddings of all ranks; to be called on all of them.
 
+        Segments that are added later make it necessary again.
+
         Raises:
             ValueError: together they exceed `kept_embeddings_bytes`; then no rank has them.
+            TorchMetricsUserError: the metric is synced.
         """
+        self._check_not_synced("gather_embeddings")
         gather = self.dist_sync_fn or gather_all_tensors
-        if self._ranks() == 1:
+        if not self.distributed_available_fn():
             return
-        sizes = torch.tensor([self.column("kept_vectors").nbytes], device=self.device)
+        sizes = torch.tensor([self._kept_bytes(self._columns())], device=self.device)
         check_room(int(sum(gather(sizes, group=self.process_group))), self.kept_embeddings_bytes)
-        self._gathered = {
+        gathered = {
             name: [part.cpu() for part in gather(self.column(name).to(self.device), group=self.process_group)]
             for name in (*EMBEDDING_COLUMNS, "sample_ids")
         }
+        self._gathered = {**gathered, "seen": [self.seen]}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value or several, as every metric of torchmetrics can; vectors are averaged when it computes."""
-        if val is None:
-            val = {name: value.mean() for name, value in self.compute().items() if isinstance(value, Tensor)}
-        return self._plot(val, ax)
+        """Plot one value or several, as every metric of torchmetrics can; vectors by their mean, layer by layer."""
+        return self._plot(_plottable(self.compute() if val is None else val), ax)
 
     def _compute_once(self) -> None:
         if self._computed is None or self._result is None:
@@ -351,17 +368,27 @@ class BERTScore(RaggedMetric):
             return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
         return torch.tensor(getattr(result.mean, name), dtype=torch.float32, device=self.device)
 
-    def _encode_waiting(self) -> dict[str, Tensor]:
-        return self._encode(waiting.from_bytes(self.waiting))
-
-    def _encode(self, segments: Segments) -> dict[str, Tensor]:
-        collector = None
+    def _encode(self, texts: list[Tensor]) -> dict[str, Tensor]:
+        collector, held = None, self._kept_bytes(self._columns())
         if self.keep_embeddings:
-            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=self.column("kept_vectors").nbytes)
-        return self._shared.rows(segments, id(self), collector=collector)
+            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=held)
+        try:
+            rows = self._shared.rows(waiting.from_bytes(joined(texts, torch.uint8)), id(self), collector=collector)
+        except Exception as error:
+            if self.waiting:
+                n_rows, n_waiting = self._shared.n_segments(self._columns()), waiting.n_segments(self.waiting)
+                error.add_note(
+                    f"Segments {n_rows} to {n_rows + n_waiting - 1} of earlier updates (counted from 0), which waited "
+                    f"for a full batch, are among the texts that were encoded here, and wait on. Repeat the call once "
+                    f"the cause is gone, or reset() to begin anew without them."
+                )
+            raise
+        if self.keep_embeddings:
+            check_room(held + rows["kept_vectors"].nbytes, self.kept_embeddings_bytes)
+        return rows
 
-    def _columns(self) -> dict[str, list[Tensor]]:
-        return {name: getattr(self, name) for name in self._column_types}
+    def _kept_bytes(self, columns: Columns) -> int:
+        return sum(part.nbytes for part in columns.get("kept_vectors", ()))
 
     def _n_rows(self, columns: Columns) -> int:
         return self._shared.n_segments(columns) + waiting.n_segments(columns["waiting"])
@@ -374,11 +401,17 @@ class BERTScore(RaggedMetric):
             )
         check_sample_ids(sum(part.numel() for part in columns["sample_ids"]), self._n_rows(columns))
         if self.keep_embeddings:
-            check_room(sum(part.nbytes for part in columns["kept_vectors"]), self.kept_embeddings_bytes)
+            check_room(self._kept_bytes(columns), self.kept_embeddings_bytes)
 
-    def _forget_results(self) -> None:
-        super()._forget_results()
+    def _check_foreign(self, columns: Columns) -> None:
+        self._shared.check(columns)
+        waiting.from_bytes(joined(columns["waiting"], torch.uint8))
+
+    def reset(self) -> None:
+        """Forget all segments; the encoder stays, and so do stored embeddings of references."""
+        super().reset()
         self._gathered = None
+        self._shared.forget()
 
     def _moved(self, device: torch.device) -> None:
         if self._follows_device:
@@ -412,30 +445,38 @@ class BERTScoreValue(BERTScore):
         """Return the number."""
         return super().compute()[self.score]
 
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value or several."""
-        return self._plot(val, ax)
 
-
-def bertscore_collection(prefix: str | None = None, **settings: Any) -> MetricCollection:
+def bertscore_collection(
+    model_name_or_path: str | None = None, *, prefix: str | None = None, **settings: Any
+) -> MetricCollection:
     """Return precision, recall and F1 as three metrics that share everything.
 
     `self.log_dict(collection)`, `MetricTracker(collection).best_metric()` and arithmetic with metrics need metrics that
     are one number each. The texts are embedded once for all three.
 
     Args:
+        model_name_or_path: as in `BERTScore`.
         prefix: put in front of `precision`, `recall` and `f1`.
-        settings: the arguments of `BERTScore`.
+        settings: the other arguments of `BERTScore`.
 
     Example:
-        >>> collection = bertscore_collection(prefix="val/", model_name_or_path="offline", num_layers=5)
+        >>> collection = bertscore_collection("offline", prefix="val/", num_layers=5)
         >>> collection.update(["a cat sat"], ["a cat sat"])
         >>> {name: round(value.item(), 3) for name, value in collection.compute().items()}
         {'val/f1': 1.0, 'val/precision': 1.0, 'val/recall': 1.0}
     """
     metrics: dict[str, Metric | MetricCollection] = {}
-    first = BERTScoreValue(SCORES[0], **settings)
+    first = BERTScoreValue(SCORES[0], model_name_or_path=model_name_or_path, **settings)
     for name in SCORES:
         metrics[name] = metric = copy.deepcopy(first)
         metric.score = name
     return MetricCollection(metrics, prefix=prefix, compute_groups=[list(SCORES)])
+
+
+def _plottable(value: Any) -> Any:
+    """Return what `compute` gave, once or several times, as torchmetrics can plot it: numbers only."""
+    if isinstance(value, Tensor):
+        return value.mean(-1)  # over segments; of a number it is the number
+    if isinstance(value, Mapping):
+        return {name: one.mean(-1) for name, one in value.items() if isinstance(one, Tensor)}
+    return [_plottable(one) for one in value]
