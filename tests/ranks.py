@@ -169,6 +169,30 @@ def _embeddings(rank: int) -> Any:
     return [(kept.candidate.ids, kept.candidate.embeddings), *((one.ids, one.embeddings) for one in kept.references)]
 
 
+def _embeddings_while_synced(rank: int) -> Any:
+    kind = KINDS["embeddings kept"]
+    metric = kind.metric()
+    kind.update(metric, SPLITS["uneven"][rank])
+    metric.persistent(True)
+    with metric.sync_context():
+        return _error(metric.state_dict), _error(lambda: metric.kept_embeddings(0))
+
+
+def _checkpoints_of_ranks_apart(rank: int) -> Any:
+    kind = KINDS["embeddings kept"]
+    metric, own = (kind.metric(sync_on_compute=False) for _ in range(2))
+    kind.update(metric, SPLITS["uneven"][rank])
+    metric.persistent(True)
+    own.load_state_dict(metric.state_dict())
+    kind = KINDS["plain"]
+    together, loaded = (kind.metric(sync_on_compute=False) for _ in range(2))
+    kind.update(together, SPLITS["uneven"][rank])
+    together.persistent(True)
+    together.sync()
+    loaded.load_state_dict(together.state_dict())
+    return scores(own.compute()), own.kept_embeddings(0).candidate.ids, scores(loaded.compute())
+
+
 def _collection(rank: int) -> Any:
     kind = KINDS["mean"]
     encoder = HashEncoder()
@@ -192,6 +216,8 @@ CHECKS: dict[str, Callable[[int], Any]] = {
     "forward": _forward,
     "subgroup": _subgroup,
     "embeddings": _embeddings,
+    "embeddings while synced": _embeddings_while_synced,
+    "checkpoints of ranks apart": _checkpoints_of_ranks_apart,
     "collection": _collection,
     "nothing": _nothing,
 }

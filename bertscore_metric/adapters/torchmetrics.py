@@ -60,6 +60,8 @@ class BERTScore(RaggedMetric):
     """BERTScore of texts that arrive in batches, on one or several ranks, as if they were scored in one call.
 
     Arguments that torchmetrics' own `BERTScore` has mean the same here, the others are those of `ScoreConfig`.
+    In float32 a split changes a score by less than 1e-6; in bfloat16 and float16 the encoder's rounding depends on the
+    batch.
 
     Args:
         model_name_or_path: a hub name, a folder, or `offline`; without it and without `lang`, English (roberta-large).
@@ -291,9 +293,7 @@ class BERTScore(RaggedMetric):
             TorchMetricsUserError: the metric is synced, so that its rows are those of all ranks.
             IndexError: there is no such segment.
         """
-        if not self.keep_embeddings:
-            raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
-        self._check_not_synced("kept_embeddings")
+        self._check_keeps("kept_embeddings")
         columns = self._columns()
         n_kept, n_rows = sum(part.numel() for part in columns["kept_text_counts"]), self._n_rows(columns)
         if n_kept != n_rows:
@@ -335,10 +335,10 @@ class BERTScore(RaggedMetric):
         Segments that are added later make it necessary again.
 
         Raises:
-            ValueError: together they exceed `kept_embeddings_bytes`; then no rank has them.
+            ValueError: nothing was kept, or together they exceed `kept_embeddings_bytes`; then no rank has them.
             TorchMetricsUserError: the metric is synced.
         """
-        self._check_not_synced("gather_embeddings")
+        self._check_keeps("gather_embeddings")
         gather = self.dist_sync_fn or gather_all_tensors
         if not self.distributed_available_fn():
             return
@@ -386,6 +386,11 @@ class BERTScore(RaggedMetric):
         if self.keep_embeddings:
             check_room(held + rows["kept_vectors"].nbytes, self.kept_embeddings_bytes)
         return rows
+
+    def _check_keeps(self, what: str) -> None:
+        if not self.keep_embeddings:
+            raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
+        self._check_not_synced(what)
 
     def _kept_bytes(self, columns: Columns) -> int:
         return sum(part.nbytes for part in columns.get("kept_vectors", ()))

@@ -920,6 +920,8 @@ def test_kept_embeddings_have_a_limit() -> None:
     assert metric.compute()["f1"].shape == (1,)
     with pytest.raises(ValueError, match="No embeddings were kept"):
         vectors().kept_embeddings(0)
+    with pytest.raises(ValueError, match="No embeddings were kept"):
+        vectors().gather_embeddings()
 
 
 def test_kept_embeddings_follow_the_numbers() -> None:

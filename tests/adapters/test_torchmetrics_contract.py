@@ -9,7 +9,7 @@ import pytest
 import ranks
 import torch
 from conftest import TOLERANCE
-from metric_kinds import ALL, KINDS, Kind, scores, wanted
+from metric_kinds import ALL, KINDS, Kind, scores, tokenizer, wanted
 from torch import Tensor
 
 pytestmark = pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
@@ -262,6 +262,25 @@ def test_kept_embeddings_of_another_rank(two_ranks: Any) -> None:
         for (ids, rows), text in zip(got, (kept.candidate, *kept.references), strict=True):
             assert torch.equal(ids, text.ids)
             assert torch.equal(rows, text.embeddings)
+
+
+def test_kept_embeddings_while_synced(two_ranks: Any) -> None:
+    """The embeddings of one rank are neither saved with the scores of all, nor taken for theirs."""
+    for rank in (0, 1):
+        saved, shown = two_ranks[rank]["more"]["embeddings while synced"]
+        assert "TorchMetricsUserError: The rows of all ranks are here, but kept_ids, kept_lengths" in saved
+        assert "TorchMetricsUserError: The metric is synced; call unsync() before kept_embeddings" in shown
+
+
+def test_checkpoints_of_ranks_that_never_sync(two_ranks: Any) -> None:
+    """With `sync_on_compute=False` each rank saves and loads its own rows, or loads those of all."""
+    kind = KINDS["plain"]
+    for rank in (0, 1):
+        own, ids, everything = two_ranks[rank]["more"]["checkpoints of ranks apart"]
+        numbers = ranks.SPLITS["uneven"][rank]
+        same(own, wanted(kind, numbers))
+        assert ids.tolist() == tokenizer()(kind.corpus[numbers[0]][0]).input_ids
+        same(everything, wanted(kind))
 
 
 def test_collection_on_two_ranks(two_ranks: Any) -> None:
