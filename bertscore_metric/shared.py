@@ -290,6 +290,7 @@ def _digest(tensors: Sequence[Tensor]) -> bytes:
         digest.update(tensor.cpu().contiguous().numpy().data)
     return digest.digest()
 
+
 def _without_encoder(scorer: BERTScorer) -> BERTScorer:
     lite = copy.copy(scorer)
     lite.model = dataclasses.replace(lite.model, encoder=ReleasedEncoder(lite.model.encoder.fingerprint))
