@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from architectures import ARCHITECTURES, model_of
 from conftest import TESTS, TOLERANCE, model_path, shared_scorer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_encoder import ARCHITECTURES
 
 from bertscore_metric import BERTScorer, BERTScoreWarning
 from bertscore_metric.analysis.explain import Explanation
@@ -94,7 +94,8 @@ def test_sums_for_any_text(candidate: str, reference: str) -> None:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_special_tokens_of_every_architecture(name: str) -> None:
     """Special tokens are shown, weigh what they weigh in the score, and the sums hold."""
-    scorer = shared_scorer(name, num_layers=2)
+    model, tokenizer = model_of(name)
+    scorer = BERTScorer(model=model, tokenizer=tokenizer, num_layers=2)
     score = scorer.score(["the cat sat"], ["the dog sat down"]).f1.item()
     pair = scorer.explain("the cat sat", "the dog sat down")
     assert pair.f1 == pytest.approx(score, abs=TOLERANCE)
