@@ -15,7 +15,7 @@ import yaml
 
 from bertscore_metric.pairs import check_texts
 
-DTYPES = ("float32", "tf32", "bfloat16", "float16")
+DTYPES = ("float32", "tf32", "bfloat16", "float16", "auto")
 RUN_SETTINGS = ("batch_size", "device", "verbose", "model", "tokenizer", "encoder")
 OTHER_NAMES = {"model_type": "model_name_or_path", "model_name": "model_name_or_path", "language": "lang"}
 EMPTY_RULES = ("score", "skip")
@@ -42,7 +42,8 @@ class ScoreConfig:
         max_length: longest text in tokens, special tokens included; never above the model's own limit.
         long_text: `truncate` cuts longer texts on the right, counts them and warns; `error` refuses them; `windows`
             loses nothing: it embeds them in overlapping windows of `max_length`, and counts the windows.
-        dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`.
+        dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`; `auto` is `bfloat16` where
+            the device has hardware for it, else `float32`, decided when a scorer is made and named in the signature.
         match_special_tokens: whether tokens may be matched to special tokens ([CLS], [SEP]), as in bert_score.
         empty: `score` counts a segment without text as 0; `skip` leaves it out of the mean.
         revision: branch, tag or commit of a hub model.

@@ -20,6 +20,22 @@ TORCH_DTYPES = {
 }
 
 
+def resolve_dtype(dtype: str, device: torch.device) -> str:
+    """Return what `auto` means on a device: `bfloat16` where its matrix products have hardware, else `float32`.
+
+    That is an NVIDIA GPU from Ampere on, or a CPU with AVX512-BF16 or AMX, as far as torch can tell. Other dtypes are
+    returned as they are.
+    """
+    if dtype != "auto":
+        return dtype
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if device.type != "cpu":
+        return "float32"
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return "bfloat16" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "float32"
+
+
 @contextmanager
 def own_arithmetic(dtype: str, device: torch.device) -> Iterator[None]:
     """Run a block with autocast off, float32 and the CPU as defaults, `dtype`'s matmul precision, and no gradients.

@@ -19,7 +19,7 @@ from bertscore_metric.embeddings import EmbeddingCollector, SegmentEmbeddings, s
 from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
-from bertscore_metric.numerics import own_arithmetic
+from bertscore_metric.numerics import own_arithmetic, resolve_dtype
 from bertscore_metric.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.report import BERTScoreResult, build_result, notable
 from bertscore_metric.signature import sign
@@ -99,9 +99,10 @@ class BERTScorer:
         verbose: bool = False,
         **settings: Any,
     ) -> None:
-        self.config = config = ScoreConfig.from_mapping({"model_name_or_path": model_name_or_path, **settings})
+        config = ScoreConfig.from_mapping({"model_name_or_path": model_name_or_path, **settings})
         batch_size = optional_int("batch_size", batch_size, at_least=1)
         self.device = _device(getattr(encoder, "device", "cpu") if device is None and encoder is not None else device)
+        self.config = config = dataclasses.replace(config, dtype=resolve_dtype(config.dtype, self.device))
         self._verbose = verbose
         self._waiting: list[TokenizedSegments] = []
         self._done: list[TokenMatches | SegmentScores] = []

@@ -61,7 +61,7 @@ class SharedScorer:
         self._run_settings = run_settings
         self._named = run_settings.get("model") is None and run_settings.get("encoder") is None
         self._scorer: BERTScorer | None = self._load()
-        self.signature = self._scorer.signature
+        self.config, self.signature = self._scorer.config, self._scorer.signature  # what `auto` became stays
         self.latest = LatestResult()
         self.latest_report = LatestResult()
         self._by_device: weakref.WeakValueDictionary[str, SharedScorer] = weakref.WeakValueDictionary()

@@ -9,7 +9,7 @@ import torch
 from conftest import model_path
 from fakes import HashEncoder
 
-from bertscore_metric import BERTScorer, BERTScoreResult
+from bertscore_metric import BERTScore, BERTScorer, BERTScoreResult
 from bertscore_metric.numerics import own_arithmetic
 
 CANDIDATES = ["the cat sat on the mat .", "a quick brown fox", "hello there, general kenobi!"]
@@ -143,3 +143,38 @@ def test_reduced_precision_stays_close(dtype: str) -> None:
         torch.testing.assert_close(got, right, atol=0.01, rtol=0)
     assert result.signature["dtype"] == dtype
     assert not torch.equal(result.f1, expected.f1)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "resolved"),
+    [
+        ({"avx512_bf16": True}, "bfloat16"),
+        ({"amx_bf16": True}, "bfloat16"),
+        ({"avx2": True}, "float32"),
+        (None, "float32"),
+    ],
+)
+def test_auto_is_what_the_cpu_can_do(
+    monkeypatch: pytest.MonkeyPatch, capabilities: dict[str, bool] | None, resolved: str
+) -> None:
+    """`auto` is bfloat16 where there is hardware for it, and the signature and the config name what it became."""
+    if capabilities is None:  # as in older versions of torch
+        monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    else:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    scorer = BERTScorer(model_path("bert"), num_layers=2, dtype="auto", device="cpu")
+    assert scorer.config.dtype == resolved
+    assert f"|dtype:{resolved}|" in str(scorer.signature)
+    named = BERTScorer(model_path("bert"), num_layers=2, dtype=resolved, device="cpu")
+    assert torch.equal(scorer.score("a cat sat", "the cat").f1, named.score("a cat sat", "the cat").f1)
+
+
+def test_auto_in_the_metric() -> None:
+    """A metric keeps what `auto` became, so that its states and tolerances are those of that dtype."""
+    metric = BERTScore(model_path("bert"), num_layers=2, dtype="auto")
+    metric.update(["a cat sat"] * 2, ["the cat"] * 2, sample_ids=[0, 0])
+    assert "|dtype:auto|" not in str(metric.signature)
+    other = metric.clone()
+    other.merge_state(metric)
+    assert torch.equal(other.compute()["f1"], metric.compute()["f1"])
+    assert torch.isfinite(metric.compute()["f1"])
