@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks.accuracy`: what each dtype does to the scores, beside float32, on texts with judgements."""
+"""`python -m tests.benchmarks.accuracy`: what each dtype does to the scores, on texts with judgements."""
 
 import os
 
