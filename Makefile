@@ -18,7 +18,7 @@ demo: $(VENV)/.offline
 		--candidates $(EXAMPLE)/candidates.txt --references $(EXAMPLE)/references.1.txt $(EXAMPLE)/references.2.txt
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadscope
 
 test-all: test test-lowest
 	$(BIN)/python -m pytest -q -m "slow and not hub"
@@ -28,7 +28,7 @@ test-lowest:
 	$(VENV)-lowest/bin/python -m pip install -q "pip>=25.1"
 	$(VENV)-lowest/bin/python -m pip install -q torch==$(TORCH)
 	$(VENV)-lowest/bin/python -m pip install -q $(LOWEST) -e '.[all]' --group dev
-	$(VENV)-lowest/bin/python -m pytest -q -n auto -m "not hub and not slow"
+	$(VENV)-lowest/bin/python -m pytest -q -n auto --dist loadscope -m "not hub and not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
