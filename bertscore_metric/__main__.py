@@ -2,4 +2,5 @@
 
 from bertscore_metric.cli import main
 
-main()
+if __name__ == "__main__":  # not where pydoc or a spawned process imports it
+    main()

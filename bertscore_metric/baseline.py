@@ -7,12 +7,12 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from bertscore_metric import registry
+from bertscore_metric.config import user_path
 
 Rows = Mapping[int, tuple[float, float, float]]
 
@@ -67,7 +67,7 @@ def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:
         FileNotFoundError: no such file.
         ValueError: a line is no such row, a layer occurs twice, or a value is not below 1; named by its line.
     """
-    file = Path(path).expanduser()
+    file = user_path(path)
     if not file.is_file():
         raise FileNotFoundError(f"No baseline file {path!r}.")
     try:
@@ -105,7 +105,7 @@ def rescale(scores: Tensor, baseline: Tensor) -> Tensor:
 
 def _listed(rows: Rows) -> str:
     layers = sorted(rows)
-    whole = layers == list(range(layers[0], layers[-1] + 1))
+    whole = len(layers) > 1 and layers == list(range(layers[0], layers[-1] + 1))
     return f"{layers[0]} to {layers[-1]}" if whole else ", ".join(map(str, layers))
 
 
@@ -116,6 +116,6 @@ def _missing(lang: str, model: str) -> str:
     if languages:
         exist += f"; for {model} there is one in {', '.join(languages)}"
     return (
-        f"No baseline for {model} in {lang!r}: {exist}. Pass one with baseline_path=FILE (LAYER,P,R,F): the mean P, R "
-        f"and F1 of many random pairs of sentences, scored with all_layers=True and without rescaling."
+        f"No baseline for {model} in {lang!r}: {exist}. Pass one with baseline_path=FILE (LAYER,P,R,F); "
+        f"`bertscore-metric baseline` makes one of sentences of the language."
     )

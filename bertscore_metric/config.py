@@ -16,8 +16,21 @@ import yaml
 from bertscore_metric.pairs import check_texts
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16", "auto")
-RUN_SETTINGS = ("batch_size", "device", "verbose", "model", "tokenizer", "encoder")
-OTHER_NAMES = {"model_type": "model_name_or_path", "model_name": "model_name_or_path", "language": "lang"}
+RUN_SETTINGS = ("batch_size", "device", "verbose")
+OBJECTS = ("model", "tokenizer", "encoder")
+# What people and other tools call the settings, where spelling alone does not lead to them.
+OTHER_NAMES = {
+    **dict.fromkeys(("model", "model_type", "model_name", "model_path"), "model_name_or_path"),
+    **dict.fromkeys(("layer", "layers"), "num_layers"),
+    **dict.fromkeys(("rescale", "rescaled"), "rescale_with_baseline"),
+    **dict.fromkeys(("idf_texts", "idf_table", "idf_sents", "idf_dict"), "idf"),
+    **dict.fromkeys(("baseline", "baseline_file"), "baseline_path"),
+    **dict.fromkeys(("safetensors", "pickled_weights"), "use_safetensors"),
+    "language": "lang",
+    "truncation": "long_text",
+}
+# What belongs to one model, and means nothing, or something else, with another.
+OF_THE_MODEL = ("num_layers", "revision", "trust_remote_code", "use_safetensors", "baseline_path")
 EMPTY_RULES = ("score", "skip")
 LONG_TEXT_RULES = ("truncate", "error", "windows")
 
@@ -53,6 +66,17 @@ class ScoreConfig:
 
     Raises:
         TypeError, ValueError: a setting has a wrong type or value; the message says what is allowed.
+
+    Example:
+        >>> config = ScoreConfig(model_name_or_path="offline", num_layers=5, idf=True)
+        >>> print(config.to_yaml(), end="")
+        model_name_or_path: offline
+        num_layers: 5
+        idf: true
+        >>> ScoreConfig.from_mapping({"rescale": True})
+        Traceback (most recent call last):
+        ...
+        ValueError: Unknown setting 'rescale'; did you mean 'rescale_with_baseline'? Known: ...
     """
 
     model_name_or_path: str | None = None
@@ -102,14 +126,16 @@ class ScoreConfig:
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:
+                if name in OBJECTS and not isinstance(settings[name], str):
+                    raise ValueError(f"{name!r} is an object, so it is an argument of BERTScorer and not a setting.")
                 if name in RUN_SETTINGS:
                     raise ValueError(
                         f"{name!r} changes no score, so it is an argument of BERTScorer and not a setting."
                     )
                 raise ValueError(
-                    f"Unknown setting {name!r}{_nearest(str(name), [*known, *RUN_SETTINGS])} "
+                    f"Unknown setting {name!r}{_nearest(str(name), [*known, *RUN_SETTINGS, *OBJECTS])} "
                     f"Known: {', '.join(known)}; "
-                    f"and for BERTScorer {', '.join(RUN_SETTINGS)}."
+                    f"and for BERTScorer {', '.join([*RUN_SETTINGS, *OBJECTS])}."
                 )
         return cls(**settings)
 
@@ -123,9 +149,12 @@ class ScoreConfig:
         """
         file = _find_config(path)
         try:
-            settings = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+            settings = yaml.load(file.read_text(encoding="utf-8-sig"), _UniqueKeys)  # a SafeLoader
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ValueError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
+            said = " ".join(str(error).split()).replace('in "<unicode string>", ', "in ")
+            raise ValueError(f"{file} is not valid YAML: {said}") from error
+        except RecursionError:
+            raise ValueError(f"{file} holds no settings: it is nested too deeply.") from None
         if settings is None:
             settings = {}
         if not isinstance(settings, dict):
@@ -154,6 +183,28 @@ class ScoreConfig:
         return text
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Reads YAML in which a key that occurs twice is an error, as YAML has it, and not silently the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # no name; as a setting it is refused later
+            if key.value in keys:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} occurs twice", problem_mark=key.start_mark)
+            keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path with `~` as the user's home; where nobody has the name behind it, it stays, and is no file."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def shipped_configs() -> dict[str, Path]:
     """Return the shipped configs as name -> file, from the installed package or from the checkout."""
     package = Path(__file__).parent
@@ -164,7 +215,7 @@ def shipped_configs() -> dict[str, Path]:
 
 
 def _find_config(path: str | os.PathLike[str]) -> Path:
-    file = Path(path).expanduser()
+    file = user_path(path)
     if file.is_file():
         return file
     shipped = shipped_configs()
@@ -177,6 +228,7 @@ def _find_config(path: str | os.PathLike[str]) -> Path:
 
 
 def _nearest(name: str, known: list[str]) -> str:
+    name = name.lower().replace("-", "_")
     near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else "."
 

@@ -223,7 +223,13 @@ def load_encoder(
 
 
 def release_encoders() -> None:
-    """Drop the encoder that the process keeps for the next call; those still in use stay until their users go."""
+    """Drop the encoder that the process keeps for the next call; those still in use stay until their users go.
+
+    Example:
+        >>> from bertscore_metric import score
+        >>> result = score("a cat", "a dog", "offline")
+        >>> release_encoders()                            # the next call loads the model again
+    """
     _latest.clear()
 
 

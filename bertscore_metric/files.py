@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
-import json
 import math
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-STDIN = "-"
-_DELIMITERS = {".tsv": "\t", ".csv": ","}
+from bertscore_metric.config import user_path
+from bertscore_metric.tables import DELIMITERS, JSON_LINES, Rows, read_table, split_lines
+
+STDIN = STDOUT = "-"
+ESCAPED = "backslashreplace"
 
 
-def read_candidates(path: str, column: str | None = None) -> list[Any]:
+def read_candidates(path: str, column: str | None = None, option: str = "--candidate-column") -> list[str]:
     """Return one text a line of a text file, or one a row of a table's column.
 
     Args:
         path: a file, or `-` for standard input. `.tsv`, `.csv` and `.jsonl` files are tables with named columns.
         column: which column; needed for a table.
+        option: where the user names it, for the message.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: not UTF-8, no such column, or a broken line; the message names line or columns.
     """
+    columns = [] if column is None else [column]
     if _is_table(path):
-        return [row[0] for row in _read_table(path, [column] if column else [], "--candidate-column")]
-    _refuse_columns(path, [column] if column else [])
-    return _read_lines(path)
+        return [row[0] for row in _read_table(path, columns, option, several=False)]
+    _refuse_columns(path, columns)
+    return split_lines(_decode(path))
 
 
 def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[Any]:
@@ -51,7 +53,7 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[A
             files.append(_read_table(path, columns, "--reference-column"))
         else:
             _refuse_columns(path, columns)
-            files.append([[line] for line in _read_lines(path)])
+            files.append([[line] for line in split_lines(_decode(path))])
     for path, file in zip(paths, files, strict=True):
         if len(file) != len(files[0]):
             raise ValueError(
@@ -84,33 +86,60 @@ def has_column(path: str, column: str) -> bool:
     return _is_table(path) and column in _load_table(path)[0]
 
 
-def check_output(path: str, inputs: Sequence[str], option: str = "--output") -> None:
-    """Refuse, before there is work, a file that cannot be written or that is read.
+def check_stdin(inputs: Iterable[str | None]) -> None:
+    """Refuse inputs of which several are standard input, for it can be read once."""
+    if [*inputs].count(STDIN) > 1:
+        raise ValueError("Standard input (-) can be read once; name files for the others.")
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
+    """Refuse, before there is work, files that cannot be written, that are read, or that are written twice.
+
+    Args:
+        outputs: option -> file. `--output -`, or its absence, is standard output.
+        inputs: everything that is read; `None` where nothing is.
 
     Raises:
-        ValueError: a folder, a file in no folder, or one of the inputs.
+        ValueError: a folder, a file in no folder, one of the inputs, or another output.
+        OSError: standard output is closed.
     """
-    file = Path(path).expanduser()
-    if not path or file.is_dir():
+    if outputs.get("--output", STDOUT) in (None, STDOUT) and sys.stdout is None:
+        raise OSError("Standard output is closed; name a file with --output.")
+    read = [user_path(name) for name in inputs if name is not None and name != STDIN]
+    written: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None or (option == "--output" and path == STDOUT):
+            continue
+        file = _writable(path, option)
+        if any(file.exists() and other.exists() and file.samefile(other) for other in read):
+            raise ValueError(f"{option} {path} would overwrite an input.")
+        if file.resolve() in written:
+            raise ValueError(f"{option} and {written[file.resolve()]} would both write {path}.")
+        written[file.resolve()] = option
+
+
+def _writable(path: str, option: str) -> Path:
+    file = user_path(path)
+    if path in ("", STDOUT) or file.is_dir():
         raise ValueError(f"{option} must name a file, got {path!r}.")
     if not file.absolute().parent.is_dir():
         raise ValueError(f"There is no folder {str(file.parent)!r} to write {file.name} to.")
-    for name in inputs:
-        other = Path(name).expanduser()
-        if name != STDIN and file.exists() and other.exists() and file.samefile(other):
-            raise ValueError(f"{option} {path} would overwrite an input.")
+    return file
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a file whole or not at all; a device, a pipe or the target of a link is written to, not replaced."""
-    target = Path(path).expanduser()
+    """Write a file whole or not at all; a device, a pipe or the target of a link is written to, not replaced.
+
+    What UTF-8 cannot hold (a byte of a file's name that is none) is written as an escape.
+    """
+    target = user_path(path)
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        target.write_text(text, encoding="utf-8", newline="\n")
+        target.write_text(text, encoding="utf-8", errors=ESCAPED, newline="\n")
         return
     folder = target.absolute().parent
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".bertscore-", text=False)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors=ESCAPED, newline="\n") as stream:
             stream.write(text)
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
@@ -130,29 +159,25 @@ def _flatten(row: list[Any]) -> list[Any]:
 
 
 def _is_table(path: str) -> bool:
-    return Path(path).suffix.lower() in (*_DELIMITERS, ".jsonl")
+    return Path(path).suffix.lower() in (*DELIMITERS, JSON_LINES)
 
 
 def _refuse_columns(path: str, columns: Sequence[str]) -> None:
+    if not path:
+        raise ValueError("The name of a file is empty.")
     if Path(path).suffix.lower() == ".json":
         raise ValueError(f"{path} is JSON; only JSON lines are read (.jsonl, one object a line with named columns).")
     if columns:
         raise ValueError(f"Columns ({', '.join(columns)}) are named in .tsv, .csv and .jsonl files; {path} is none.")
 
 
-def _read_lines(path: str) -> list[str]:
-    # Only \n and \r\n end a line: str.splitlines() would also split at form feeds and Unicode separators inside a text.
-    lines = [line.removesuffix("\r") for line in _decode(path).split("\n")]
-    return lines[:-1] if lines[-1] == "" else lines
-
-
 def _decode(path: str) -> str:
-    if not path:
-        raise ValueError("The name of a file is empty.")
     if path == STDIN:
+        if sys.stdin is None:
+            raise OSError("Standard input (-) is closed; name a file.")
         data = sys.stdin.buffer.read()
     else:
-        file = Path(path).expanduser()
+        file = user_path(path)
         if file.is_dir():
             raise ValueError(f"{path} is a folder, not a file.")
         if not file.exists():
@@ -160,6 +185,11 @@ def _decode(path: str) -> str:
             hint = f" Did you mean {file.with_name(near[0])}?" if near else ""
             raise FileNotFoundError(f"No file {path!r}.{hint} Literal text is scored with --text.")
         data = file.read_bytes()
+    if b"\r" in data and b"\n" not in data:
+        raise ValueError(
+            f"{path} ends its lines with carriage returns alone, as in old Mac files, and so would be one line; "
+            f"convert them to \\n or \\r\\n."
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -167,23 +197,17 @@ def _decode(path: str) -> str:
         raise ValueError(f"{path}, line {line}: not UTF-8 (byte {data[error.start]:#04x}); convert the file.") from None
 
 
-def _read_table(path: str, columns: Sequence[str], option: str) -> list[list[Any]]:
+def _read_table(path: str, columns: Sequence[str], option: str, *, several: bool = True) -> list[list[Any]]:
     known, rows = _load_table(path)
     if not columns:
         raise ValueError(f"{path} is a table; name its column with {option}. It has: {', '.join(known)}.")
     for column in columns:
         _check_column(path, column, known)
-    return [[_cell(path, line, row, column) for column in columns] for line, row in rows]
+    return [[_cell(path, line, row, column, several) for column in columns] for line, row in rows]
 
 
-def _load_table(path: str) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the names of a table's columns, and its rows with the numbers of their lines."""
-    text = _decode(path)
-    suffix = Path(path).suffix.lower()
-    if suffix == ".jsonl":
-        rows = _read_json_lines(path, text)
-        return list(dict.fromkeys(name for _, row in rows for name in row)), rows
-    return _read_delimited(path, text, _DELIMITERS[suffix])
+def _load_table(path: str) -> tuple[list[str], Rows]:
+    return read_table(path, _decode(path), Path(path).suffix.lower())
 
 
 def _check_column(path: str, column: str, known: Sequence[str]) -> None:
@@ -193,67 +217,35 @@ def _check_column(path: str, column: str, known: Sequence[str]) -> None:
         raise ValueError(f"{path} has no column {column!r}{hint} It has: {', '.join(known)}.")
 
 
-def _cell(path: str, line: int, row: dict[str, Any], column: str) -> Any:
-    value = row.get(column)
-    texts = value if isinstance(value, list) else [value]
+def _value(path: str, line: int, row: dict[str, Any], column: str) -> Any:
+    if column not in row:  # only JSON lines can lack one
+        raise ValueError(f"{path}, line {line} has no {column!r}; it has: {', '.join(row) or 'nothing'}.")
+    return row[column]
+
+
+def _cell(path: str, line: int, row: dict[str, Any], column: str, several: bool) -> Any:
+    value = _value(path, line, row, column)
+    texts = value if isinstance(value, list) and several else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not a text or a list of texts.")
+        wanted = "a text or a list of texts" if several else "a text"
+        raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not {wanted}.")
+    for text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{path}, line {line}: column {column!r} holds a lone surrogate at character {error.start}, which is "
+                f"not valid Unicode; write the character itself, or both of its surrogates."
+            ) from None
     return value
 
 
 def _number(path: str, line: int, row: dict[str, Any], column: str) -> float:
-    value = row.get(column)
+    value = _value(path, line, row, column)
     try:
-        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not a finite number.")
     return number
-
-
-def _read_json_lines(path: str, text: str) -> list[tuple[int, dict[str, Any]]]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}: not JSON ({error.msg}).") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: expected an object with named columns, got {type(row).__name__}.")
-        rows.append((number, row))
-    return rows
-
-
-def _read_delimited(path: str, text: str, delimiter: str) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    csv.field_size_limit(2**31 - 1)  # a text may be long
-    # Tab-separated text is not quoted by custom: a quotation mark in it is part of the sentence.
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
-    )
-    n_lines = len(text.rstrip("\r\n").split("\n")) + 1
-    try:
-        header = next(reader)
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if twice:
-            raise ValueError(f"{path} has several columns named {twice[0]!r}.")
-        rows = []
-        for cells in reader:
-            if not cells and len(header) == 1:
-                cells = [""]  # a blank line is an empty text
-            if not cells and reader.line_num >= n_lines:
-                continue  # behind the last line
-            if len(cells) != len(header):
-                raise ValueError(
-                    f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)} columns."
-                )
-            rows.append((reader.line_num, dict(zip(header, cells, strict=True))))
-    except StopIteration:
-        raise ValueError(f"{path} is empty; expected a header line with the names of the columns.") from None
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None
-    return header, rows

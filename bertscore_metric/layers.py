@@ -15,6 +15,8 @@ from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.tokens import TokenBatch
 
+# What follows from scoring every layer, and is not for the callers of `score_every_layer` to choose.
+OWN_SETTINGS = ("num_layers", "all_layers", "idf", "rescale_with_baseline", "baseline_path", "empty")
 _PROBE_TOKENS = 8
 _SAME = 1e-3  # of the largest value: both sides are the same computation, so only rounding may tell them apart
 

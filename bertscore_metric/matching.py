@@ -32,6 +32,13 @@ class TokenMatches:
         candidate_lost: [pair] int64, tokens that the length limit cut off.
         reference_ids, reference_best, reference_lengths, reference_lost: the same for the references.
         reference_counts: [segment] int64, how many pairs a segment has.
+
+    Example:
+        >>> from bertscore_metric import BERTScorer
+        >>> scorer = BERTScorer("offline", idf=True)
+        >>> matches = scorer.match(scorer.tokenize(["a cat"], [["a dog", "a cat sat"]]))
+        >>> len(matches), matches.candidate_lengths.tolist(), matches.reference_lengths.tolist()
+        (1, [4, 4], [4, 5])
     """
 
     candidate_ids: Tensor

@@ -66,6 +66,15 @@ class BERTScoreResult:
         n_windows: number of windows of the texts that are longer than one, with `long_text="windows"`.
         unk_share: share of unknown tokens on either side.
         signature: every setting that changes a number.
+
+    Example:
+        >>> from bertscore_metric import score
+        >>> result = score(["a cat sat", "hello"], [["a dog", "a cat sat"], ["hello"]], "offline")
+        >>> precision, recall, f1 = result
+        >>> [round(value, 3) for value in f1.tolist()], result.best_reference.tolist(), round(result.mean.f1, 3)
+        ([1.0, 1.0], [1, 0], 1.0)
+        >>> sorted(result.to_dict())
+        ['mean', 'n_empty', 'n_segments', 'n_truncated', 'signature', 'std', 'unk_share']
     """
 
     precision: Tensor
@@ -168,18 +177,25 @@ def build_result(
     )
 
 
-def notable(scores: SegmentScores, *, skip_empty: bool = False) -> list[str]:
-    """Return what a reader of the scores should know, a sentence or two each."""
+def notable(scores: SegmentScores, *, skip_empty: bool = False, limit: int | None = None) -> list[str]:
+    """Return what a reader of the scores should know, a sentence or two each.
+
+    Args:
+        scores: of the segments.
+        skip_empty: whether empty segments are left out of the means.
+        limit: most tokens of a text, the model's own or a lower one that was asked for.
+    """
     messages = []
     n = len(scores.empty)
     if not n:
         messages.append("No segments were scored; the means are NaN.")
-    if scores.empty.any():
+    n_empty = int(scores.empty.sum())
+    if n_empty:
         rule = "They are left out of the mean." if skip_empty else "empty='skip' leaves them out of the mean."
         if skip_empty and scores.empty.all():
             rule = "They are left out of the means, which are NaN."
         messages.append(
-            f"{int(scores.empty.sum())} of {n} segments are empty on a side and score 0 before rescaling: "
+            f"{n_empty} of {n} segments are empty on a side and score 0 before rescaling: "
             f"{_indices(scores.empty)}. {rule}"
         )
     if scores.fell_back.any():
@@ -191,8 +207,9 @@ def notable(scores: SegmentScores, *, skip_empty: bool = False) -> list[str]:
     cut, lost = int(scores.truncated.sum()), int(scores.lost.sum())
     if cut:
         messages.append(
-            f"{cut} texts are longer than the model's limit; {lost} tokens at their ends were not scored "
-            f"(long_text='windows' scores them all, long_text='error' refuses such texts)."
+            f"{cut} {'text is' if cut == 1 else 'texts are'} longer than the limit of {limit} tokens; {lost} "
+            f"{'token was' if lost == 1 else 'tokens were'} cut off and not scored (long_text='windows' scores all, "
+            f"long_text='error' refuses such texts)."
         )
     for side, unknown, tokens in zip(
         ("candidates", "references"), scores.unknown.sum(0).tolist(), scores.tokens.sum(0).tolist(), strict=True
@@ -200,15 +217,16 @@ def notable(scores: SegmentScores, *, skip_empty: bool = False) -> list[str]:
         if tokens and unknown / tokens > UNKNOWN_SHARE:
             messages.append(
                 f"{unknown / tokens:.0%} of the tokens of the {side} are unknown to the model, so these scores mean "
-                f"little; choose a model for the language (lang=...)."
+                f"little; choose a model that knows their language."
             )
     return messages
 
 
 def _indices(marked: Tensor) -> str:
     indices = torch.nonzero(marked).squeeze(1).tolist()
+    named = ", ".join(map(str, indices[:NAMED_INDICES]))
     more = ", ..." if len(indices) > NAMED_INDICES else ""
-    return f"{'index' if len(indices) == 1 else 'indices'} {', '.join(map(str, indices[:NAMED_INDICES]))}{more}"
+    return f"counted from 0, {'index' if len(indices) == 1 else 'indices'} {named}{more}"
 
 
 def _spread(scores: Scores, keep: Tensor) -> tuple[Summary, Summary]:

@@ -238,7 +238,8 @@ class BERTScorer:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
             skip = self.config.empty == "skip"
-            for message in notable(scores, skip_empty=skip) if warn else ():
+            limit = self.model.tokenizer.limit
+            for message in notable(scores, skip_empty=skip, limit=limit) if warn else ():
                 warnings.warn(message, BERTScoreWarning, stacklevel=3)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
@@ -434,9 +435,9 @@ def _device(device: str | int | torch.device | None) -> torch.device:
     try:
         chosen = torch.device("cuda", given) if isinstance(given, int) else torch.device(given)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"Unknown device {device!r}; use 'cpu', 'cuda', 'cuda:1', 'mps', or the number of a GPU."
-        ) from error
+        raise ValueError(_unknown_device(device)) from error
+    if chosen.type == "meta":  # has shapes and no numbers
+        raise ValueError(_unknown_device(device))
     available = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if (chosen.index or 0) >= available.get(chosen.type, 1):
         raise ValueError(
@@ -444,3 +445,7 @@ def _device(device: str | int | torch.device | None) -> torch.device:
             f"{', and mps' if available['mps'] else ''}; use 'cpu', or leave device out."
         )
     return chosen
+
+
+def _unknown_device(device: object) -> str:
+    return f"Unknown device {device!r}; use 'cpu', 'cuda', 'cuda:1', 'mps', or the number of a GPU."

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from bertscore_metric import __version__
 from bertscore_metric.baseline import Baseline
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.model import ScoringModel
@@ -20,7 +21,13 @@ NUMBER_NEUTRAL_VERSIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 @dataclass(frozen=True)
 class Signature:
-    """Every setting that changes a number, in sacrebleu's grammar: `key:value|key:value|...`, versions last."""
+    """Every setting that changes a number, in sacrebleu's grammar: `key:value|key:value|...`, versions last.
+
+    Example:
+        >>> one, other = Signature.parse("layer:6|idf:no"), Signature.parse("layer:5|idf:no")
+        >>> other["layer"], one.comparable_to(other), one.comparable_to(other.replace("layer", "6"))
+        ('5', False, True)
+    """
 
     items: tuple[tuple[str, str], ...]
 
@@ -94,7 +101,7 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
         ("weights", model.encoder.fingerprint),
         ("tokens", model.tokenizer.fingerprint),
         ("transformers", version("transformers")),
-        ("bertscore_metric", version("bertscore_metric")),
+        ("bertscore_metric", __version__),
     )
     return Signature(tuple((key, _one_word(value)) for key, value in items))
 

@@ -25,6 +25,7 @@ from huggingface_hub.errors import (
 )
 
 from bertscore_metric import registry
+from bertscore_metric.config import user_path
 
 OFFLINE_NAME = "offline"
 OFFLINE_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -89,7 +90,7 @@ def resolve(
     options = (revision, trust_remote_code, use_safetensors, local_files_only)
     if model_name_or_path == OFFLINE_NAME:
         return ModelSource(OFFLINE_MODEL, str(_offline_folder()), True, *options)
-    folder = Path(model_name_or_path).expanduser()
+    folder = user_path(model_name_or_path)
     if folder.is_dir():
         embedded = find_spec(OFFLINE_PACKAGE) is not None and folder.resolve() == _offline_folder().resolve()
         name = OFFLINE_MODEL if embedded else folder.resolve().name

@@ -40,7 +40,14 @@ _TEXTS_PER_CALL = 1000  # a tokenizer call holds some 200 bytes a token until it
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """A padded batch for an encoder: `ids` [text, token] int64, `attention_mask` and `special_tokens_mask` bool."""
+    """A padded batch for an encoder: `ids` [text, token] int64, `attention_mask` and `special_tokens_mask` bool.
+
+    Example:
+        >>> ids = torch.tensor([[101, 2023, 102], [101, 102, 0]])     # [CLS] this [SEP], and [CLS] [SEP] with padding
+        >>> batch = TokenBatch(ids, ids != 0, (ids == 101) | (ids == 102) | (ids == 0))
+        >>> (~batch.special_tokens_mask).sum(1).tolist()              # tokens of text
+        [1, 0]
+    """
 
     ids: Tensor
     attention_mask: Tensor

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from bertscore_metric import ragged
+from bertscore_metric.config import user_path
+from bertscore_metric.tables import unique
 
 _MOST_IDS = 2**24  # no vocabulary is nearly as large
 
@@ -153,16 +155,21 @@ class IdfTable(Mapping[int, float]):
     def load(cls, path: str | os.PathLike[str]) -> IdfTable:
         """Read a table written by `save`, or any JSON object from token id to weight.
 
+        The key `"default"`, where there is one, holds the weight of every other id.
+
         Raises:
             ValueError: the file holds no such object.
         """
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            data = json.loads(user_path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=unique)
+        except (ValueError, RecursionError) as error:  # also text that is not UTF-8
             raise ValueError(f"{path} is not an idf table: {error}.") from error
         if not isinstance(data, dict):
             raise ValueError(f"{path} must hold a JSON object from token id to weight, got {type(data).__name__}.")
-        return cls(data)
+        try:
+            return cls(data)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{path}: {error}") from error
 
     def _json(self) -> str:
         default = {} if self.default is None else {"default": self.default}

@@ -169,8 +169,8 @@ def test_no_language() -> None:
 
 
 HOW_TO = (
-    r"Pass one with baseline_path=FILE \(LAYER,P,R,F\): the mean P, R and F1 of many random pairs of sentences, "
-    r"scored with all_layers=True and without rescaling\.$"
+    r"Pass one with baseline_path=FILE \(LAYER,P,R,F\); `bertscore-metric baseline` "
+    r"makes one of sentences of the language\.$"
 )
 
 

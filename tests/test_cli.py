@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import TESTS, model_path
+from safetensors.torch import load_file
 
 from bertscore_metric import IdfTable, cli, registry, score
+from bertscore_metric.cli import options
 
 CANDIDATES = ["the cat sat on the red table.", "", "I like lemons.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "Go go go.", "I love lemons.", "the dog walked"]
@@ -198,7 +201,7 @@ def test_warnings_are_lines_on_stderr(folder: Path, capsys: pytest.CaptureFixtur
 MISTAKES = [
     (["-c", "nowhere.txt", "-r", "r.txt"], r"No file 'nowhere.txt'."),
     (["-c", "c.text", "-r", "r.txt"], "No file 'c.text'. Did you mean c.txt? Literal text is scored with --text."),
-    (["-c", "c.txt", "-r", "short.txt"], "c.txt has 4 candidates, but short.txt has 1 references"),
+    (["-c", "c.txt", "-r", "short.txt"], "c.txt has 4 candidates, but short.txt has 1 reference; line by line"),
     (["-c", "c.txt", "-r", "r.txt", "short.txt"], "equal numbers of lines: r.txt has 4, short.txt has 1"),
     (["-c", "c.txt"], "Name the references: --references FILE"),
     (["-c", "-", "-r", "-"], "Standard input (-) can be read once"),
@@ -219,9 +222,12 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "-m", "./nowhere"], "No model folder './nowhere'"),
     (["-c", "c.txt", "-r", "r.txt", "-l", "many"], "Invalid value for '--num-layers'"),
     (["-c", "c.txt", "-r", "r.txt", "--modle", "x"], "No such option"),
-    (["-c", "c.txt", "-r", "r.txt", "--dtype", "int8", *BERT], "dtype must be one of float32, tf32"),
-    (["-c", "c.txt", "-r", "r.txt", "--rescale", *BERT], "rescale_with_baseline needs the language"),
-    (["-c", "c.txt", "-r", "r.txt"], "Name a model"),
+    (["-c", "c.txt", "-r", "r.txt", "--dtype", "int8", *BERT], "--dtype must be one of float32, tf32"),
+    (
+        ["-c", "c.txt", "-r", "r.txt", "--rescale", *BERT],
+        "--rescale needs the language (--lang en), or a file (--baseline-path ...)",
+    ),
+    (["-c", "c.txt", "-r", "r.txt"], "Name a model (--model offline needs no network"),
     (["-c", "c.txt", "c.txt", "-r", "r.txt"], "A candidates file is named twice"),
     (["-c", "", "-r", "r.txt"], "The name of a file is empty"),
     (["-c", "c.txt", "-r", "r.txt", "-o", "no/out.txt"], "There is no folder 'no' to write out.txt to"),
@@ -235,6 +241,40 @@ MISTAKES = [
     (["-c", "head.tsv", "--candidate-column", "x", "-r", "r.txt"], "head.tsv has no column 'x'. It has: hyp, ref."),
     (["-c", "c.txt", "-r", "r.txt", "--device", "cuda:99", *BERT], "There is no device 'cuda:99' here"),
     (["-c", "c.txt", "-r", "r.txt", "--device", "99", *BERT], "There is no device '99' here"),
+    (["-c", "c.txt", "-r", "r.txt", "--device", "meta", *BERT], "Unknown device 'meta'; use 'cpu'"),
+    (["-c", "c.txt", "-r", "r.txt", "--config", ""], "No config ''"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-table", "", *BERT], "No file '' with an idf table"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-texts", "", *BERT], "The name of a file is empty"),
+    (["-c", "c.txt", "-r", "r.txt", "-o", "", *BERT], "--output must name a file, got ''"),
+    (["-c", "c.txt", "-r", "r.txt", "--report", "", *BERT], "a name that ends with .html, got ''"),
+    (["-c", "c.txt", "-r", "r.txt", "--baseline-path", "", *BERT], "--baseline-path is empty"),
+    (["-c", "c.txt", "-r", "r.txt", "--model", ""], "--model is empty; leave it out or name one"),
+    (["-c", "p.tsv", "--candidate-column", "", "-r", "r.txt"], "p.tsv has no column ''. It has: hyp, ref."),
+    (["-c", "-", "-r", "r.txt", "--idf-texts", "-", *BERT], "Standard input (-) can be read once"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-texts", "none.txt", *BERT], "none.txt holds no texts to count idf in"),
+    (["-c", "~nosuchuser/x", "-r", "r.txt"], "No file '~nosuchuser/x'"),
+    (["-c", "c.txt", "-r", "r.txt", "--config", "~nosuchuser/x"], "No config '~nosuchuser/x'"),
+    (["-c", "c.txt", "-r", "r.txt", "-o", "~nosuchuser/x", *BERT], "There is no folder '~nosuchuser'"),
+    (["-c", "c.txt", "-r", "r.txt", "-m", "~nosuchuser/x"], "No model folder '~nosuchuser/x'"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-table", "words.json", *BERT], "words.json: idf must map token ids (int)"),
+    (["-c", "c.txt", "-r", "r.txt", "--idf-table", "few.json", *BERT], 'give it one under the key "default"'),
+    (
+        ["-c", "c.txt", "-r", "r.txt", "--idf-table", "two.json", *BERT],
+        "two.json is not an idf table: '7' occurs twice",
+    ),
+    (
+        ["-c", "c.txt", "-r", "r.txt", "--config", "two.yaml"],
+        "two.yaml is not valid YAML: 'lang' occurs twice in line 2",
+    ),
+    (["-c", "c.txt", "-r", "r.txt", "--config", "model.yaml"], "setting 'model'; did you mean 'model_name_or_path'?"),
+    (
+        ["-c", "c.txt", "-r", "r.txt", "--config", "size.yaml"],
+        "'batch_size' changes no score, so it is an option, where",
+    ),
+    (["-c", "c.txt", "-r", "r.txt", "--max-length", "1", *BERT], "--max-length 1 leaves no room for text"),
+    (["--text", "-c", "a", "b", "-r", "x", "y", *BERT], "--text scores one candidate against all its references"),
+    (["-c", "c.txt", "-r", "r.txt", "--report", "-", *BERT], "a name that ends with .html, got '-'"),
+    (["-c", "open.csv", "--candidate-column", "output", "--reference-column", "gold"], "open.csv, line 2: a cell that"),
 ]
 
 
@@ -252,6 +292,14 @@ def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], words: list[
     (folder / "twice.csv").write_text("a,a\nx,y\n")
     (folder / "gap.tsv").write_text("hyp\tref\na\tb\n\na\tb\n")
     (folder / "head.tsv").write_text("hyp\tref\n")
+    (folder / "none.txt").write_text("")
+    (folder / "words.json").write_text('{"cat": 1.0}')
+    (folder / "few.json").write_text('{"7": 1.0}')
+    (folder / "two.json").write_text('{"7": 1.0, "7": 2.0}')
+    (folder / "two.yaml").write_text("lang: en\nlang: de\n")
+    (folder / "model.yaml").write_text("model: offline\n")
+    (folder / "size.yaml").write_text("batch_size: 8\n")
+    (folder / "open.csv").write_text('output,gold\nthe cat,"Yes, he said\nhello,hello\nbye,bye\n')
     assert message in run(capsys, "score", *words, code=2)
 
 
@@ -441,3 +489,128 @@ def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_report_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     """Mistakes are found before there is work."""
     assert message in run(capsys, "score", "-c", "c.txt", "-r", "r.txt", *BERT, *arguments, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (["--config", "mine.yaml"], "mine.yaml"),
+        (["--config", "mine.yaml"], "rows.csv"),
+        (["--idf-table", "table.json"], "table.json"),
+        (["--idf-texts", "s.txt"], "s.txt"),
+        (["--baseline-path", "rows.csv"], "rows.csv"),
+        (["-m", "model"], "model/config.json"),
+    ],
+)
+def test_no_input_is_overwritten(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], output: str
+) -> None:
+    """Whatever a run reads, and whatever its config reads, is neither its `--output` nor the sample of its page."""
+    scale = "rescale_with_baseline: true\nbaseline_path: rows.csv\n"
+    (folder / "mine.yaml").write_text(f"model_name_or_path: offline\n{scale}")
+    (folder / "rows.csv").write_text("LAYER,P,R,F\n0,0,0,0\n")
+    (folder / "table.json").write_text("{}")
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text("{}")
+    score = ["score", "-c", "c.txt", "-r", "r.txt", *words]
+    assert f"--output {output} would overwrite an input" in run(capsys, *score, "-o", output, code=2)
+    if output.endswith(".csv"):
+        page = output.replace(".csv", ".html")
+        message = run(capsys, *score, "--report", page, "--sample", "3", code=2)
+        assert f"--sample {output} would overwrite an input" in message
+    if words[0] != "--idf-table" and words[0] != "--idf-texts":
+        explain = ["explain", "-c", "c.txt", "-r", "r.txt", *words]
+        assert "would overwrite an input" in run(capsys, *explain, "-o", output, code=2)
+
+
+def test_tune_and_baseline_overwrite_no_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Data and texts are neither output nor plot."""
+    (folder / "d.tsv").write_text("candidate\treference\tscore\n")
+    for words in (["-o", "d.tsv"], ["--plot", "d.tsv"]):
+        assert "d.tsv would overwrite an input" in run(capsys, "tune", "--data", "d.tsv", *BERT[:2], *words, code=2)
+    message = run(capsys, "baseline", "--texts", "c.txt", *BERT[:2], "-o", "c.txt", code=2)
+    assert "--output c.txt would overwrite an input" in message
+    assert "The name of a file is empty" in run(capsys, "tune", "--data", "", *BERT[:2], code=2)
+
+
+def test_output_to_stdout(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-o -` is standard output; of a baseline its file stands there, and nothing else."""
+    pair = ["-c", "c.txt", "-r", "r.txt", *BERT, "-q"]
+    for command in ("score", "explain"):
+        assert run(capsys, command, *pair, "-o", "-") == run(capsys, command, *pair)
+    (folder / "many.txt").write_text("a cat\nthe dog\nlemons\na red table\n")
+    assert run(capsys, "baseline", "--texts", "many.txt", *BERT[:2], "-q", "-o", "-").startswith("LAYER,P,R,F\n0,")
+    assert not (folder / "-").exists()
+
+
+def test_another_model_drops_what_is_the_configs_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With another model, or language where that chooses the model, nothing of the config's model is left."""
+    own = "num_layers: 3\nrevision: abc\ntrust_remote_code: true\nuse_safetensors: false\n"
+    scale = "rescale_with_baseline: true\nbaseline_path: rows.csv\n"
+    (folder / "model.yaml").write_text(f"model_name_or_path: a/b\nlang: en\nempty: skip\n{own}{scale}")
+    (folder / "lang.yaml").write_text(f"lang: zh\nempty: skip\n{own}")
+    (folder / "none.yaml").write_text(f"empty: skip\n{own}")
+    (folder / "table.yaml").write_text("model_name_or_path: a/b\nidf: {7: 0.5}\n")
+    kept = {"empty": "skip"}
+    rescaled = {**kept, "lang": "en", "rescale_with_baseline": True}
+    config = options.config
+    assert config("model.yaml", model_name_or_path="c/d").to_mapping() == {**rescaled, "model_name_or_path": "c/d"}
+    assert config("model.yaml", model_name_or_path="c/d", num_layers=2).num_layers == 2
+    assert config("lang.yaml", lang="de").to_mapping() == {**kept, "lang": "de"}
+    for same in (config("model.yaml", lang="de"), config("none.yaml", model_name_or_path="c/d"), config("lang.yaml")):
+        assert (same.num_layers, same.revision, same.trust_remote_code, same.use_safetensors) == (3, "abc", True, False)
+    score = ["score", "-c", "c.txt", "-r", "r.txt", "--config", "table.yaml", "-m", "offline"]
+    assert "table.yaml holds an idf table for the tokens of a/b" in run(capsys, *score, code=2)
+
+
+def test_pickled_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model without safetensors names the option that loads it, and the option does."""
+    source = Path(model_path("bert"))
+    (folder / "pickled").mkdir()
+    for file in source.iterdir():
+        if file.suffix == ".json":
+            (folder / "pickled" / file.name).write_bytes(file.read_bytes())
+    torch.save(load_file(source / "model.safetensors"), folder / "pickled" / "pytorch_model.bin")
+    score = ["score", "-c", "c.txt", "-r", "r.txt", "-m", "pickled", "-l", "2", "-q", "--json"]
+    assert "Pass --pickled-weights if you trust its pickled weights" in run(capsys, *score, code=2)
+    got = json.loads(run(capsys, *score, "--pickled-weights"))
+    assert got["mean"] == expected(CANDIDATES, REFERENCES).to_dict()["mean"]
+
+
+def test_warnings_speak_of_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning names options, the limit that took effect, and from where indices are counted."""
+    with pytest.raises(SystemExit):
+        cli.main(["score", "-c", "c.txt", "-r", "r.txt", "--max-length", "3", *BERT])
+    empty, cut = capsys.readouterr().err.splitlines()
+    assert empty.endswith("counted from 0, index 1. --empty skip leaves them out of the mean.")
+    assert "texts are longer than the limit of 3 tokens" in cut
+    assert cut.endswith("(--long-text windows scores all, --long-text error refuses such texts).")
+    with pytest.raises(SystemExit):
+        cli.main(["score", "--text", "-c", "a cat", "-r", "a cat", "--max-length", "100000", *BERT])
+    assert "bertscore-metric: --max-length 100000 is above the model's own limit" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes streams and names files as only POSIX shells can")
+def test_closed_streams_and_odd_names(folder: Path) -> None:
+    """A closed stream is a line that says so, and a file name that is not UTF-8 is printed escaped, in both forms."""
+    command = f"{sys.executable} -m bertscore_metric score -r r.txt -q {' '.join(BERT)}"
+    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+
+    def shell(words: str) -> tuple[int, bytes, bytes]:
+        done = subprocess.run(f"{command} {words}", shell=True, capture_output=True, cwd=folder, env=env, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    closed = shell("-c c.txt >&-")
+    assert closed == (2, b"", b"bertscore-metric: error: Standard output is closed; name a file with --output.\n")
+    assert shell("-c - <&-") == (2, b"", b"bertscore-metric: error: Standard input (-) is closed; name a file.\n")
+    assert shell("-c c.txt -o out.txt >&- 2>&-")[0] == 0
+    odd = os.fsdecode(b"caf\xe9.txt")
+    try:
+        (folder / odd).write_text("\n".join(CANDIDATES) + "\n")
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+    code, printed, _ = shell("-c c.txt caf*.txt")
+    assert code == 0
+    assert rb"caf\udce9.txt" + b"\t" in printed
+    code, printed, _ = shell("-c c.txt caf*.txt --json -o out.json")
+    assert json.loads((folder / "out.json").read_text())["systems"][1]["candidates"] == odd

@@ -80,7 +80,7 @@ def test_long_text(scorer: BERTScorer) -> None:
     scorer = BERTScorer("offline", num_layers=5)
     scorer.update([long], [long + "end"])
     scorer.update(["the cat"], ["a cat"])
-    with pytest.warns(BERTScoreWarning, match=r"2 texts are longer than the model's limit; 381 tokens"):
+    with pytest.warns(BERTScoreWarning, match=r"2 texts are longer than the limit of 512 tokens; 381 tokens"):
         result = scorer.compute()
     close(result.f1, [1.0, 0.837539])
     assert result.n_truncated == 2

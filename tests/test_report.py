@@ -309,24 +309,28 @@ def test_nothing_notable() -> None:
 def test_notable_empty() -> None:
     """Empty segments are counted and named."""
     [message] = notable(segment_scores(3, empty=flags(3, 1)))
-    assert message.startswith("1 of 3 segments are empty on a side and score 0 before rescaling: index 1. ")
+    assert message.startswith(
+        "1 of 3 segments are empty on a side and score 0 before rescaling: counted from 0, index 1. "
+    )
     assert message.endswith("empty='skip' leaves them out of the mean.")
     [message] = notable(segment_scores(30, empty=~flags(30, 1)))
     assert "29 of 30 segments" in message
-    assert ": indices 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, .... " in message
+    assert ": counted from 0, indices 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, .... " in message
 
 
 def test_notable_fallback() -> None:
     """Segments that were weighted as without idf are counted and named."""
     [message] = notable(segment_scores(4, fell_back=flags(4, 0, 3)))
     assert message.startswith("In 2 of 4 segments all idf weights of a side are 0, so that side is weighted as without")
-    assert ": indices 0, 3. idf needs a corpus of references" in message
+    assert ": counted from 0, indices 0, 3. idf needs a corpus of references" in message
 
 
 def test_notable_truncation() -> None:
     """The number of texts that were cut, and of tokens that were lost, is said."""
-    [message] = notable(segment_scores(3, truncated=torch.tensor([2, 0, 1]), lost=torch.tensor([9, 0, 4])))
-    assert message.startswith("3 texts are longer than the model's limit; 13 tokens at their ends were not scored")
+    [message] = notable(segment_scores(3, truncated=torch.tensor([2, 0, 1]), lost=torch.tensor([9, 0, 4])), limit=7)
+    assert message.startswith("3 texts are longer than the limit of 7 tokens; 13 tokens were cut off and not scored")
+    [one] = notable(segment_scores(1, truncated=torch.tensor([1]), lost=torch.tensor([1])), limit=7)
+    assert one.startswith("1 text is longer than the limit of 7 tokens; 1 token was cut off and not scored")
     assert "long_text='error'" in message
     assert "long_text='windows'" in message
 
@@ -335,7 +339,7 @@ def test_notable_unknown() -> None:
     """More than a tenth of unknown tokens is said of the side that has them; a tenth is not."""
     [message] = notable(segment_scores(2, unknown=torch.tensor([[1, 1], [1, 2]])))
     assert message.startswith("15% of the tokens of the references are unknown to the model")
-    assert "lang=" in message
+    assert "choose a model that knows their language" in message
     both = notable(segment_scores(2, unknown=torch.tensor([[5, 3], [5, 3]])))
     assert [re.sub(r" are unknown.*", "", one) for one in both] == [
         "50% of the tokens of the candidates",

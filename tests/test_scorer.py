@@ -431,7 +431,7 @@ def test_max_length_is_never_above_the_models_own(caplog: pytest.LogCaptureFixtu
     assert made.signature["maxlen"] == "64"
     assert "max_length=1000 is above the model's own limit; using 64" in caplog.text
     short = BERTScorer(model_path("bert"), num_layers=2, max_length=4)
-    with pytest.warns(BERTScoreWarning, match="2 texts are longer than the model's limit; 6 tokens"):
+    with pytest.warns(BERTScoreWarning, match="2 texts are longer than the limit of 4 tokens; 6 tokens"):
         result = short.score(["the cat sat on"], ["the cat walked past it"])
     assert result.f1.item() == pytest.approx(1)
     with pytest.raises(ValueError, match="max_length=2 leaves no room for text: 2 special tokens"):

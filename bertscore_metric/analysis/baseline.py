@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_metric.layers import score_every_layer
+from bertscore_metric.layers import OWN_SETTINGS, score_every_layer
 from bertscore_metric.model import BERTScoreWarning
 from bertscore_metric.pairs import check_texts
 from bertscore_metric.report import Summary
@@ -20,7 +20,6 @@ from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.signature import Signature
 
 LARGEST_ERROR = 0.002  # of a score between 0 and 1; rescaling makes it larger, by 1 / (1 - baseline)
-_OWN_SETTINGS = ("num_layers", "all_layers", "idf", "rescale_with_baseline", "baseline_path", "empty")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ def make_baseline(
         TypeError, ValueError: wrong texts or settings, or too few texts; the message says what is allowed.
         NotImplementedError: the layers of the model cannot be had in one pass.
     """
-    refused = [name for name in _OWN_SETTINGS if name in settings]
+    refused = [name for name in OWN_SETTINGS if name in settings]
     if refused:
         raise TypeError(f"{refused[0]}= is not for make_baseline(), which scores all layers without idf.")
     candidates, references, n_texts = draw_pairs(check_texts(texts, "texts"), pairs, seed)

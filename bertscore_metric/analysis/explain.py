@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from bertscore_metric.aggregation import Vocabulary, f1_score, token_weights, weighted_mean
 from bertscore_metric.baseline import rescale
+from bertscore_metric.config import user_path
 from bertscore_metric.embeddings import SegmentEmbeddings, TextEmbeddings
 from bertscore_metric.files import write_text
 from bertscore_metric.matching import greedy_match, similarity
@@ -133,7 +133,7 @@ class Explanation:
             ValueError: another ending.
             ImportError: what draws it is not installed.
         """
-        file = Path(path).expanduser()
+        file = user_path(path)
         ending = file.suffix.lower()
         if ending == ".html":
             write_text(str(file), self.to_html())

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertscore_metric.aggregation import SegmentScores, score_segments
 from bertscore_metric.analysis.correlation import STATISTICS, correlations, require_scipy, resampled_pearson
-from bertscore_metric.layers import score_every_layer
+from bertscore_metric.layers import OWN_SETTINGS, score_every_layer
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.signature import Signature
@@ -23,7 +23,6 @@ SCORES = ("precision", "recall", "f1")
 WEIGHTINGS = ("without idf", "with idf")
 _LEAST_IN_GROUP = 3  # two points always lie on a line
 _TAILS = (0.025, 0.975)  # of a 95 % interval
-_OWN_SETTINGS = ("num_layers", "all_layers", "idf", "rescale_with_baseline", "baseline_path", "empty")
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def tune(
         NotImplementedError: the layers of the model cannot be had in one pass.
     """
     require_scipy()
-    refused = [name for name in _OWN_SETTINGS if name in settings]
+    refused = [name for name in OWN_SETTINGS if name in settings]
     if refused:
         raise TypeError(f"{refused[0]}= is not for tune(), which compares all layers, with and without idf.")
     if resamples < 1:

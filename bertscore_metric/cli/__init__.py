@@ -10,6 +10,7 @@ import typer
 
 from bertscore_metric import __version__, files
 from bertscore_metric.cli import baseline, explain, models, score, tune
+from bertscore_metric.cli.dialect import FileError, phrased, translated
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
@@ -29,9 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(args=words, prog_name="bertscore-metric", standalone_mode=False)
     except Exception as error:
-        # typer's own usage errors know how to say themselves in a line
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if not hasattr(error, "format_message") and not isinstance(error, _user_errors()):
+        if hasattr(error, "format_message"):  # typer's own usage errors know how to say themselves in a line
+            message = error.format_message()
+        elif isinstance(error, _user_errors()):
+            message = phrased(str(error)) if isinstance(error, FileError) else translated(str(error))
+        else:
             raise
         typer.echo(f"bertscore-metric: error: {' '.join(message.split())}", err=True)
         sys.exit(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,7 @@ def baseline(
     device: options.Device = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = None,
+    pickled_weights: options.PickledWeights = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     output: Annotated[
         str | None,
@@ -45,20 +47,21 @@ def baseline(
 
     Prints the means with their standard errors; no text is in two pairs.
     """
-    if output:
-        files.check_output(output, [texts])
-    sentences = files.read_candidates(texts, column)
+    files.check_outputs({"--output": output}, [texts, *options.in_folder(model)])
+    sentences = files.read_candidates(texts, column, "--column")
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
+        use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
     with voice(quiet):
         from bertscore_metric.analysis.baseline import make_baseline
 
         made = make_baseline(sentences, model, pairs=pairs, seed=seed, verbose=show_progress(quiet), **settings)
-    if output:
-        files.write_text(output, made.to_csv())
-    put(f"{made.to_json(indent=2)}\n" if json else _as_text(made), None)
+    if output is not None:
+        put(made.to_csv(), output)
+    if output is None or (output != files.STDOUT and sys.stdout is not None):
+        put(f"{made.to_json(indent=2)}\n" if json else _as_text(made), None)
 
 
 def _as_text(made: BaselineResult) -> str:

@@ -28,12 +28,18 @@ def explain(
     idf: options.Idf = None,
     rescale: options.Rescale = None,
     baseline_path: options.BaselinePath = None,
+    max_length: options.MaxLength = None,
+    long_text: options.LongText = None,
     match_special_tokens: options.MatchSpecialTokens = None,
     by: Annotated[
         str, typer.Option(metavar="f1|precision|recall", help="Explain the reference that is best in this.")
     ] = "f1",
     words: Annotated[bool, typer.Option("--words", help="Join the pieces of words.")] = False,
+    dtype: options.Dtype = None,
     device: options.Device = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = None,
+    pickled_weights: options.PickledWeights = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write there: .html, .txt, .png, .svg or .pdf."),
@@ -50,12 +56,20 @@ def explain(
         lang=lang,
         num_layers=num_layers,
         idf=idf,
-        rescale_with_baseline=True if baseline_path else rescale,
+        rescale_with_baseline=rescale if baseline_path is None else True,
         baseline_path=baseline_path,
+        max_length=max_length,
+        long_text=long_text,
         match_special_tokens=match_special_tokens,
+        dtype=dtype,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+        use_safetensors=options.safetensors(pickled_weights),
     )
-    if output:
-        files.check_output(output, [] if text else [*candidates, *(references or [])])
+    texts = [] if text else [*candidates, *(references or [])]
+    files.check_stdin(texts)
+    files.check_outputs({"--output": output}, [*texts, config, *options.read_by(chosen)])
+    to_file = output is not None and output != files.STDOUT
     systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     if len(systems) > 1:
         raise ValueError("explain is about one candidates file; name one.")
@@ -69,9 +83,9 @@ def explain(
         corpus = scorer.corpus_table(_flat(trusted))
         result = scorer.explain(judged[segment], trusted[segment], by=by, corpus=corpus)  # type: ignore[arg-type]
         result = result.words() if words else result
-        if output:
-            result.save(output)
-    if not output:
+        if to_file:
+            result.save(str(output))
+    if not to_file:
         color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         put(f"{result.signature}\n{result.to_text(color=color)}", None)
 

@@ -1,10 +1,12 @@
 """Options that several commands share."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, ScoreConfig
+from bertscore_metric.cli.dialect import FileError
+from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig, user_path
 
 Candidates = Annotated[
     list[str],
@@ -14,7 +16,9 @@ References = Annotated[
     list[str] | None,
     typer.Option("--references", "-r", metavar="FILE...", help="References, one a line; several files give several."),
 ]
-Text = Annotated[bool, typer.Option("--text", help="-c and -r hold texts themselves, not files.")]
+Text = Annotated[
+    bool, typer.Option("--text", help="-c and -r hold texts themselves: one candidate and its references.")
+]
 CandidateColumn = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Column of candidates in .tsv (never quoted), .csv and .jsonl files."),
@@ -52,6 +56,10 @@ BatchSize = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps.")]
 Revision = Annotated[str | None, typer.Option(metavar="REV", help="Branch, tag or commit on the hub.")]
+PickledWeights = Annotated[
+    bool | None,
+    typer.Option("--pickled-weights", help="Allow pickled weights, which can hide code."),
+]
 TrustRemoteCode = Annotated[
     bool | None, typer.Option("--trust-remote-code", help="Allow model code from the hub to run.")
 ]
@@ -65,10 +73,47 @@ def given(**settings: object) -> dict[str, object]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def safetensors(pickled_weights: bool | None) -> bool | None:
+    """Return `use_safetensors` for `--pickled-weights`, `None` where it is not given."""
+    return None if pickled_weights is None else not pickled_weights
+
+
 def config(source: str | None, **settings: object) -> ScoreConfig:
-    """Return the settings of a YAML file or of a shipped config, overridden by those that were given."""
-    base = ScoreConfig.from_yaml(source).to_mapping() if source else {}
-    model = settings.get("model_name_or_path")
-    if model is not None and model != base.get("model_name_or_path"):
-        base.pop("num_layers", None)  # that layer was chosen for the config's model
-    return ScoreConfig.from_mapping({**base, **given(**settings)})
+    """Return the settings of a YAML file or of a shipped config, overridden by those that were given.
+
+    What the file says about its own model is left out where another model or language is given.
+
+    Raises:
+        ValueError: the file holds an idf table of its model's tokens, and another model is given.
+    """
+    base = {} if source is None else _settings_of(source)
+    chosen = {**base, **given(**settings)}
+    own = _model(base)
+    if own is not None and own != _model(chosen):
+        chosen = {**{name: value for name, value in base.items() if name not in OF_THE_MODEL}, **given(**settings)}
+        if isinstance(chosen.get("idf"), Mapping):
+            raise ValueError(f"{source} holds an idf table for the tokens of {own}; name another one with --idf-table.")
+    return ScoreConfig.from_mapping(chosen)
+
+
+def _settings_of(source: str) -> dict[str, Any]:
+    try:
+        return ScoreConfig.from_yaml(source).to_mapping()
+    except (TypeError, ValueError) as error:
+        raise FileError(str(error)) from error
+
+
+def _model(settings: Mapping[str, object]) -> object:
+    return settings.get("model_name_or_path") or settings.get("lang")
+
+
+def read_by(config: ScoreConfig) -> list[str]:
+    """Return the files that a scorer of these settings reads: the baseline, and those in the model's folder."""
+    files = [] if config.model_name_or_path is None else in_folder(config.model_name_or_path)
+    return files if config.baseline_path is None else [*files, config.baseline_path]
+
+
+def in_folder(model: str) -> list[str]:
+    """Return the files of a model that is a folder."""
+    folder = user_path(model)
+    return [str(file) for file in folder.iterdir()] if folder.is_dir() else []

@@ -13,7 +13,7 @@ from bertscore_metric import files
 from bertscore_metric.cli import options
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.cli.voice import put, show_progress, voice
-from bertscore_metric.config import EMPTY_RULES, ScoreConfig
+from bertscore_metric.config import EMPTY_RULES, ScoreConfig, user_path
 
 if TYPE_CHECKING:
     from bertscore_metric.report import BERTScoreResult
@@ -37,7 +37,11 @@ def score(
         str | None, typer.Option(metavar="FILE", help="Count idf in these texts, one a line, instead.")
     ] = None,
     idf_table: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Take idf weights from this JSON table instead.")
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='Take idf weights from this JSON table instead: token id to weight, "default" for others.',
+        ),
     ] = None,
     rescale: options.Rescale = None,
     baseline_path: options.BaselinePath = None,
@@ -52,6 +56,7 @@ def score(
     device: options.Device = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = None,
+    pickled_weights: options.PickledWeights = None,
     segments: Annotated[
         bool, typer.Option("--segments", "-s", help="A line per segment: number, P, R, F1, tab-separated.")
     ] = False,
@@ -72,13 +77,15 @@ def score(
     """
     if sum(given is not None and given is not False for given in (idf, idf_texts, idf_table)) > 1:
         raise ValueError("Give one of --idf, --idf-texts and --idf-table.")
+    texts = [] if text else [*candidates, *(references or [])]
+    files.check_stdin([*texts, idf_texts])
     chosen = options.config(
         config,
         model_name_or_path=model,
         lang=lang,
         num_layers=num_layers,
-        idf=files.read_candidates(idf_texts) if idf_texts else idf,
-        rescale_with_baseline=True if baseline_path else rescale,
+        idf=_fixed_idf(idf_texts, idf_table) or idf,
+        rescale_with_baseline=rescale if baseline_path is None else True,
         baseline_path=baseline_path,
         max_length=max_length,
         long_text=long_text,
@@ -87,21 +94,17 @@ def score(
         dtype=dtype,
         revision=revision,
         trust_remote_code=trust_remote_code,
+        use_safetensors=options.safetensors(pickled_weights),
     )
-    if output:
-        files.check_output(output, [*([] if text else candidates), *([] if text else references or [])])
-    if report:
-        _check_report(report, candidates, [] if text else [*candidates, *(references or [])])
-    elif sample is not None:
-        raise ValueError("--sample says how many segments --report FILE.html shows; name that file too.")
-    if idf_table and not Path(idf_table).expanduser().is_file():
-        raise FileNotFoundError(f"No file {idf_table!r} with an idf table.")
+    pages = _pages(report, sample, candidates)
+    inputs = [*texts, config, idf_texts, idf_table, *options.read_by(chosen)]
+    files.check_outputs({"--output": output, **pages}, inputs)
     systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     with voice(quiet):
         scorer = _scorer(chosen, idf_table, batch_size=batch_size, device=device, quiet=quiet)
         results = _score(scorer, systems, trusted)
-        if report:
-            _write_report(Path(report), scorer, results, systems, trusted, sample, seed)
+        if report is not None:
+            _write_report(user_path(report), scorer, results, systems, trusted, sample, seed)
     put(_as_json(results, segments) if json else _as_text(results, segments), output)
 
 
@@ -113,7 +116,7 @@ def _scorer(
     from bertscore_metric.scorer import BERTScorer
     from bertscore_metric.weighting import IdfTable
 
-    if idf_table:
+    if idf_table is not None:
         config = dataclasses.replace(config, idf=IdfTable.load(idf_table))
     return BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=show_progress(quiet))
 
@@ -131,12 +134,29 @@ def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[A
     return results
 
 
-def _check_report(report: str, candidates: list[str], inputs: list[str]) -> None:
+def _fixed_idf(texts: str | None, table: str | None) -> Any:
+    """Return the texts to count idf in, or True where a table follows, which is read once torch is there."""
+    if texts is not None:
+        counted = files.read_candidates(texts)
+        if not counted:
+            raise ValueError(f"{texts} holds no texts to count idf in.")
+        return counted
+    if table is not None and not user_path(table).is_file():
+        raise FileNotFoundError(f"No file {table!r} with an idf table.")
+    return table is not None
+
+
+def _pages(report: str | None, sample: int | None, candidates: list[str]) -> dict[str, str | None]:
+    """Return what `--report` and `--sample` write, each with its option."""
+    if report is None:
+        if sample is not None:
+            raise ValueError("--sample says how many segments --report FILE.html shows; name that file too.")
+        return {}
     if Path(report).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--report writes a page and needs a name that ends with .html, got {report!r}.")
     if len(candidates) > 1:
         raise ValueError("--report is about one candidates file; call it once for each.")
-    files.check_output(report, inputs, "--report")
+    return {"--report": report, "--sample": None if sample is None else str(Path(report).with_suffix(".csv"))}
 
 
 def _write_report(

@@ -14,9 +14,12 @@ def read_texts(
     if text:
         if not references or candidate_column or reference_columns:
             raise ValueError("--text needs the candidate after -c and its references after -r, and no columns.")
-        return {"text": candidates}, [references if len(references) > 1 else references[0]] * len(candidates)
-    if [*candidates, *references].count(files.STDIN) > 1:
-        raise ValueError("Standard input (-) can be read once.")
+        if len(candidates) > 1:
+            raise ValueError(
+                f"--text scores one candidate against all its references, and got {len(candidates)} candidates; "
+                f"write several into files."
+            )
+        return {"text": candidates}, [references if len(references) > 1 else references[0]]
     if not references and not reference_columns:
         raise ValueError("Name the references: --references FILE, or --reference-column NAME in a table of pairs.")
     if len(set(candidates)) < len(candidates):
@@ -28,7 +31,11 @@ def read_texts(
     for path, texts in systems.items():
         if len(texts) != len(trusted):
             raise ValueError(
-                f"{path} has {len(texts)} candidates, but {', '.join(references)} has {len(trusted)} references; "
-                f"line by line they must belong together."
+                f"{path} has {_counted(len(texts), 'candidate')}, but {', '.join(references)} has "
+                f"{_counted(len(trusted), 'reference')}; line by line they must belong together."
             )
     return systems, trusted
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

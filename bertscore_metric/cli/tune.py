@@ -48,6 +48,7 @@ def tune(
     device: options.Device = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = None,
+    pickled_weights: options.PickledWeights = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with the correlations of each group.")] = False,
     output: options.Output = None,
     quiet: options.Quiet = False,
@@ -57,30 +58,29 @@ def tune(
     Prints the correlation of P, R and F1 with human scores for every layer, without and with idf, the mean norm of the
     embeddings, and the best layer (Pearson, F1) with its 95 % bootstrap interval.
     """
-    for path, option in ((output, "--output"), (plot, "--plot")):
-        if path is not None:
-            files.check_output(path, [data], option)
+    files.check_outputs({"--output": output, "--plot": plot}, [data, *options.in_folder(model)])
     if group_column is None and files.has_column(data, _GROUP):
         group_column = _GROUP
     human = files.read_numbers(data, score_column)
     candidates = files.read_candidates(data, candidate_column)
     references = files.read_references([data], reference_column or ["reference"])
-    groups = files.read_candidates(data, group_column) if group_column else None
+    groups = None if group_column is None else files.read_candidates(data, group_column, "--group-column")
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
+        use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
     with voice(quiet):
         from bertscore_metric.analysis import plot as drawing
         from bertscore_metric.analysis import tuning
 
-        if plot:
+        if plot is not None:
             drawing.require_matplotlib()
         result = tuning.tune(
             candidates, references, human, model, groups=groups, resamples=resamples, seed=seed,
             verbose=show_progress(quiet), **settings,
         )  # fmt: skip
-        if plot:
+        if plot is not None:
             drawing.plot_tuning(result, plot)
     put(f"{result.to_json(indent=2)}\n" if json else _as_text(result), output)
 

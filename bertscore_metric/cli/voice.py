@@ -12,25 +12,24 @@ from contextlib import contextmanager
 import typer
 
 from bertscore_metric import files
+from bertscore_metric.cli.dialect import translated
 
 
 @contextmanager
 def voice(quiet: bool) -> Iterator[None]:
     """Say warnings in a line each on stderr, and keep the chatter of the libraries away."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if sys.stderr.isatty() and not quiet else "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if show_progress(quiet) else "1")
     for library in ("HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):  # read when the libraries are imported
         os.environ.setdefault(library, "error")
     ours = logging.getLogger("bertscore_metric")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("bertscore-metric: %(message)s"))
-    handler.setLevel(logging.CRITICAL if quiet else logging.WARNING)
+    handler = _Lines(logging.CRITICAL if quiet else logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not quiet:
             from bertscore_metric.model import BERTScoreWarning
 
             warnings.simplefilter("always", BERTScoreWarning)
-            warnings.showwarning = lambda message, *_: typer.echo(f"bertscore-metric: {message}", err=True)
+            warnings.showwarning = lambda message, *_: _say(str(message))
         ours.addHandler(handler)
         try:
             yield
@@ -38,15 +37,28 @@ def voice(quiet: bool) -> Iterator[None]:
             ours.removeHandler(handler)
 
 
+class _Lines(logging.Handler):
+    """Says what the package logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.getMessage())
+
+
+def _say(message: str) -> None:
+    typer.echo(f"bertscore-metric: {translated(message)}", err=True)
+
+
 def show_progress(quiet: bool) -> bool:
     """Return whether a progress bar is wanted: on a terminal only."""
-    return not quiet and sys.stderr.isatty()
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def put(text: str, output: str | None) -> None:
-    """Write a result into a file, or to stdout."""
-    if output:
+    """Write a result into a file, or to stdout; what UTF-8 cannot hold is written as an escape."""
+    if output is not None and output != files.STDOUT:
         files.write_text(output, text)
         return
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    if sys.stdout is None:
+        raise OSError("Standard output is closed; nothing can be printed.")
+    sys.stdout.reconfigure(encoding="utf-8", errors=files.ESCAPED)  # type: ignore[union-attr]
     sys.stdout.write(text)

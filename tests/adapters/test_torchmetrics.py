@@ -97,7 +97,7 @@ def test_long_text_with_default_arguments() -> None:
     metric = BERTScore("offline", num_layers=5, reduction="none")
     metric.update("word " * 700, "word " * 700 + "end")
     metric.update(["the cat"], ["a cat"])
-    with pytest.warns(BERTScoreWarning, match=r"2 texts are longer than the model's limit; 381 tokens"):
+    with pytest.warns(BERTScoreWarning, match=r"2 texts are longer than the limit of 512 tokens; 381 tokens"):
         peers.close(metric.compute()["f1"], [1.0, 0.837539])
 
 
