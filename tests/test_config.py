@@ -243,6 +243,37 @@ def test_unknown_setting_names_the_nearest(name: str) -> None:
     assert f"Known: {', '.join(FIELDS)}; and for BERTScorer batch_size, device, " in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("model", "model_name_or_path"),
+        ("Model-Name", "model_name_or_path"),
+        ("rescale", "rescale_with_baseline"),
+        ("layer", "num_layers"),
+        ("layers", "num_layers"),
+        ("idf-table", "idf"),
+        ("language", "lang"),
+        ("baseline", "baseline_path"),
+        ("max-length", "max_length"),
+        ("batch-size", "batch_size"),
+    ],
+)
+def test_names_of_other_places(name: str, meant: str) -> None:
+    """What the command line and other tools call a setting leads to its name here."""
+    with pytest.raises(ValueError, match=f"^Unknown setting '{name}'; did you mean '{meant}'\\?"):
+        ScoreConfig.from_mapping({name: "x"})
+
+
+def test_what_is_no_setting() -> None:
+    """Objects and what changes no number are arguments of `BERTScorer`, each for its own reason."""
+    with pytest.raises(
+        ValueError, match=r"^'model' is an object, so it is an argument of BERTScorer and not a setting"
+    ):
+        ScoreConfig.from_mapping({"model": object()})
+    with pytest.raises(ValueError, match=r"^'batch_size' changes no score, so it is an argument of BERTScorer and not"):
+        ScoreConfig.from_mapping({"batch_size": 8})
+
+
 def test_unknown_setting_like_no_other() -> None:
     """A name like no setting's comes with the list of those that exist, and without a guess."""
     with pytest.raises(ValueError, match=r"^Unknown setting 'qqqq'\. Known: model_name_or_path, num_layers, "):
@@ -356,6 +387,14 @@ def test_yaml_with_a_byte_order_mark(tmp_path: Path) -> None:
         ("dtype: float64\n", ValueError, r": dtype must be one of float32, .*, auto; got 'float64'\.$"),
         ("num_layers: [3\n", ValueError, r" is not valid YAML: .*line 2"),
         ("a: b: c\n", ValueError, r" is not valid YAML: .*line 1"),
+        (
+            "idf: true\nlang: en\nidf: false\n",
+            ValueError,
+            r" is not valid YAML: 'idf' occurs twice in line 3, column 1",
+        ),
+        ("idf:\n  7: 0.5\n  '7': 0.6\n", ValueError, r" is not valid YAML: '7' occurs twice in line 3"),
+        ("[" * 5000, ValueError, r" holds no settings: it is nested too deeply\.$"),
+        ("? [a, b]\n: 1\n", ValueError, r" is not valid YAML: .* found unhashable key in line 1, column 3"),
     ],
 )
 def test_yaml_that_is_wrong(tmp_path: Path, text: str, error: type[Exception], message: str) -> None:

@@ -40,16 +40,11 @@ def command_line(arguments: list[str]) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with the files that README's commands read, as the current one."""
-    (tmp_path / "candidates.txt").write_text(
-        "The bridge was closed because of strong winds.\nBananas are rich in potassium.\n"
-    )
-    (tmp_path / "references.txt").write_text(
-        "Strong winds forced the bridge to close.\nThe committee meets again on Thursday.\n"
-    )
-    (tmp_path / "pairs.tsv").write_text(
-        "output\tgold\nThe bridge was closed because of strong winds.\tStrong winds forced the bridge to close.\n"
-    )
+    """Return a folder with the files that README's commands make and read, as the current one."""
+    made = re.findall(r"^printf '(.*)' > (\S+)$", README, flags=re.MULTILINE)
+    assert [name for _, name in made] == ["candidates.txt", "references.txt", "pairs.tsv"]
+    for text, name in made:  # as printf does it, also where there is no shell
+        (tmp_path / name).write_text(text.replace("\\n", "\n").replace("\\t", "\t"), encoding="utf-8")
     shutil.copytree(ROOT / "hub_card", tmp_path / "hub_card")
     monkeypatch.chdir(tmp_path)
     for name in ("HF_METRICS_CACHE", "HF_MODULES_CACHE"):  # what evaluate writes

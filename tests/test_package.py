@@ -19,9 +19,10 @@ SCORE = "from bertscore_metric import score; print(score('a cat', 'a cat', {mode
 
 def python(code: str, *, executable: str = sys.executable, cwd: Path | None = None) -> str:
     """Run code in a process of its own and return what it printed."""
-    done = subprocess.run(
-        [executable, "-c", code], capture_output=True, text=True, cwd=cwd, env={**os.environ, "HF_HUB_OFFLINE": "1"}
-    )
+    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    if executable != sys.executable:
+        env.pop("PYTHONPATH", None)  # another environment has its own packages, and none of the checkout
+    done = subprocess.run([executable, "-c", code], capture_output=True, text=True, cwd=cwd, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -159,6 +160,30 @@ def test_missing_extras(installed: str, tmp_path: Path, package: str, use: str, 
     lines = "\n  ".join(use.split("; "))
     failing = f"{hide}try:\n  {lines}\nexcept ImportError as error: print(error)"
     assert command in python(failing, executable=installed, cwd=tmp_path)
+
+
+def test_scores_without_metadata() -> None:
+    """Where only the code is there, and no metadata of an installation, it scores, and signs with its own version."""
+    hide = (
+        "import importlib.metadata as metadata\n"
+        "known = metadata.version\n"
+        "def version(name):\n"
+        "    if name.startswith('bertscore'): raise metadata.PackageNotFoundError(name)\n"
+        "    return known(name)\n"
+        "metadata.version = version\n"
+        "import bertscore_metric\n"
+        "bertscore_metric.__version__ = '9.8.7'\n"
+        f"print(bertscore_metric.score('a', 'a', {str(MODELS / 'bert')!r}, num_layers=1).signature)"
+    )
+    assert python(hide).endswith("|bertscore_metric:9.8.7")
+
+
+def test_module_is_imported_without_running() -> None:
+    """`python -m pydoc bertscore_metric.__main__`, and a process that is spawned, import the module and run nothing."""
+    assert python("import sys; sys.argv = ['x', '--version']; import bertscore_metric.__main__") == ""
+    assert python("import runpy, sys; sys.argv = ['x', '--version']\n"
+                  "try: runpy.run_module('bertscore_metric', run_name='__main__')\n"
+                  "except SystemExit as stop: print(stop.code)").endswith("\n0")  # fmt: skip
 
 
 def test_archives_hold_what_they_should(archives: tuple[Path, Path]) -> None:
