@@ -436,7 +436,7 @@ def _device(device: str | int | torch.device | None) -> torch.device:
         chosen = torch.device("cuda", given) if isinstance(given, int) else torch.device(given)
     except (RuntimeError, TypeError) as error:
         raise ValueError(_unknown_device(device)) from error
-    if chosen.type == "meta":  # has shapes and no numbers
+    if isinstance(device, str) and chosen.type == "meta":  # no numbers; modules may be moved there, as an object
         raise ValueError(_unknown_device(device))
     available = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if (chosen.index or 0) >= available.get(chosen.type, 1):
