@@ -77,13 +77,25 @@ def read_numbers(path: str, column: str) -> list[float]:
     return [_number(path, line, row, column) for line, row in rows]
 
 
+def column_names(path: str) -> list[str]:
+    """Return the names of a table's columns.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: no table, not UTF-8, or a broken line.
+    """
+    if not _is_table(path):
+        raise ValueError(f"{path} is no table; use .tsv, .csv or .jsonl with named columns.")
+    return _load_table(path)[0]
+
+
 def has_column(path: str, column: str) -> bool:
     """Return whether a file is a table with this column.
 
     Raises:
         FileNotFoundError, ValueError: as for `read_numbers`.
     """
-    return _is_table(path) and column in _load_table(path)[0]
+    return _is_table(path) and column in column_names(path)
 
 
 def check_stdin(inputs: Iterable[str | None]) -> None:
