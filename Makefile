@@ -11,13 +11,13 @@ export HF_HUB_OFFLINE ?= 1
 TORCH ?= $$(grep '^torch==' $(PINS) | cut -d= -f3)
 LOWEST := pyyaml==6.0.1 safetensors==0.4.5 tqdm==4.66.6 transformers==4.57.1 typer==0.16.0
 
-.PHONY: demo test test-all test-lowest lint bench clean
+.PHONY: demo test test-all test-lowest lint bench space chromium clean
 
 demo: $(VENV)/.offline
 	$(BIN)/bertscore-metric score --config offline --segments \
 		--candidates $(EXAMPLE)/candidates.txt --references $(EXAMPLE)/references.1.txt $(EXAMPLE)/references.2.txt
 
-test: $(VENV)/.dev lint
+test: $(VENV)/.dev lint chromium
 	$(BIN)/python -m pytest -q -n auto --dist loadscope
 
 test-all: test test-lowest
@@ -37,6 +37,16 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks
+
+# The folder to upload as a Space.
+space:
+	$(PYTHON) .ci/space.py build/space
+
+# The tests of the page need Debian's browser and skip without it: it is installed where that is possible, else left.
+chromium:
+	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		(apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq chromium) >/dev/null 2>&1 \
+		|| echo "chromium could not be installed; tests of the page skip"; fi
 
 clean:
 	rm -rf $(VENV) build dist

@@ -21,9 +21,9 @@ C = "The bridge was closed because of strong winds."
 R = ["They shut the bridge on account of the high wind.", "Strong winds forced the bridge to close."]
 HOSTILE = (
     "<script>window.__hacked = 1</script><img src=x onerror='window.__hacked = 1'>"
-    "\"><svg onload=window.__hacked=1> ${window.__hacked = 1} {{constructor}} </iframe></textarea>"
+    '"><svg onload=window.__hacked=1> ${window.__hacked = 1} {{constructor}} </iframe></textarea>'
 )
-expect.set_options(timeout=60_000)  # the machine may be busy
+expect.set_options(timeout=30_000)  # the machine may be busy
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def expect_message(page: Page, text: str) -> None:
     message = page.get_by_test_id("toast-body")
     expect(message).to_contain_text(text)
     assert "Traceback" not in message.inner_text()
-    message.get_by_role("button", name="Close").click()
+    message.get_by_test_id("toast-close").click()
     expect(message).to_have_count(0)
 
 
@@ -137,7 +137,7 @@ def test_bad_input(page: Page, tmp_path: Path) -> None:
     expect_message(page, "Upload a file: .tsv, .csv or .jsonl")
     broken = tmp_path / "broken.csv"
     broken.write_text("candidate,reference\na,b,c\n")
-    panel(page).locator("input[type=file]").set_input_files(broken)
+    panel(page).get_by_test_id("file-upload").first.set_input_files(broken)
     expect_message(page, "broken.csv, line 2: 3 cells, but the header has 2 columns.")
     assert not any(hacked(page))
 
@@ -148,8 +148,9 @@ def test_file(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "pairs.tsv"
     rows = zip(candidates, references, strict=True)
     file.write_text("candidate\tgold\n" + "".join(f"{one}\t{other}\n" for one, other in rows), encoding="utf-8")
+    page.set_viewport_size(PHONE)
     page.get_by_role("tab", name="Score a file").click()
-    panel(page).locator("input[type=file]").set_input_files(file)
+    panel(page).get_by_test_id("file-upload").first.set_input_files(file)
     expect(panel(page).get_by_label("Column of candidates")).to_have_value("candidate")
     panel(page).get_by_label("Columns of references").click()
     page.get_by_role("option", name="gold").click()
@@ -157,10 +158,12 @@ def test_file(page: Page, tmp_path: Path) -> None:
     click(page, "Score the file")
     result = score(candidates, references, "offline", idf=True)
     for name in ("precision", "recall", "f1"):
-        label = f"Mean {name.replace('f1', 'F1')}"
+        label = {"precision": "Mean P", "recall": "Mean R", "f1": "Mean F1"}[name]
         expect_text(page, label, f"{getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}")
-    expect(panel(page).get_by_text(f"{result.f1[0].item():.6f}").first).to_be_visible()
-    expect(panel(page).get_by_text(HOSTILE[:30]).first).to_be_visible()
+    cells = panel(page).get_by_role("gridcell").filter(visible=True)
+    expect(cells.filter(has_text=f"{result.f1[0].item():.6f}").first).to_be_visible()
+    expect(cells.filter(has_text=HOSTILE).first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     with page.expect_download() as download:
         click(page, "Download all scores (CSV)")
     assert download.value.suggested_filename == "pairs.bertscore.csv"
@@ -177,13 +180,13 @@ def test_hostile_text(page: Page) -> None:
     fill(page, Candidate=HOSTILE, References=f"{HOSTILE} {HOSTILE}")
     click(page, "Score")
     expect_scores(page, HOSTILE, [f"{HOSTILE} {HOSTILE}"])
-    expect(panel(page).frame_locator("iframe").locator("[data-side=candidate]")).to_contain_text("script>")
+    expect(panel(page).frame_locator("iframe").locator("[data-side=candidate]")).to_contain_text("script > window")
     assert len(page.frames) == 2
     assert hacked(page) == [None, None]
 
 
 def test_pages_of_hostile_text(browser: Browser, tmp_path: Path) -> None:
-    """Nothing in a text runs on the page of an explanation or of a corpus; pointing at a token still shows its match."""
+    """Nothing in a text runs on the page of an explanation or a corpus; pointing at a token shows its match."""
     scorer: BERTScorer = shared_scorer("minilm")
     candidates, references = [HOSTILE, C], [[HOSTILE + " x"], R]
     pages = {
@@ -197,8 +200,9 @@ def test_pages_of_hostile_text(browser: Browser, tmp_path: Path) -> None:
             asked: list[str] = []
             page.on("request", lambda request, asked=asked: asked.append(request.url))
             page.goto((tmp_path / name).as_uri())
-            page.locator(".token", has_text="script").first.hover()
-            expect(page.locator(".tip").first).to_contain_text("script: matches script, cosine")
+            pair = page.locator(".pair", has_text="window")
+            pair.locator(".token", has_text="script").first.hover()
+            expect(pair.locator(".tip")).to_contain_text("script: matches script, cosine")
             assert hacked(page) == [None]
             assert page.locator("script").count() == 1  # our own
             assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

