@@ -27,7 +27,11 @@ def running_space() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    settings = {"GRADIO_SERVER_PORT": str(port), "GRADIO_SERVER_NAME": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    settings = {
+        "GRADIO_SERVER_PORT": str(port),
+        "GRADIO_SERVER_NAME": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]),
+    }
     command = [sys.executable, str(ROOT / "hub_card" / "app.py")]
     with subprocess.Popen(command, env={**os.environ, "HF_HUB_OFFLINE": "1", **settings}) as process:
         try:
