@@ -118,6 +118,10 @@ def greedy_match(similarities: Tensor, candidate_mask: Tensor, reference_mask: T
         >>> [round(side.mean().item(), 5) for side in best]
         [0.7625, 0.88333]
     """
+    if not similarities.numel():  # a side without any token, also special ones
+        return similarities.new_zeros(similarities.shape[:-1]), similarities.new_zeros(
+            (*similarities.shape[:-2], similarities.shape[-1])
+        )
     lowest = torch.finfo(similarities.dtype).min
     candidate_best = _fill(similarities, ~reference_mask[:, None, :], lowest).amax(-1)
     reference_best = _fill(similarities, ~candidate_mask[:, :, None], lowest).amax(-2)

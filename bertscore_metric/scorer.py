@@ -109,6 +109,7 @@ class BERTScorer:
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
+            self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer
             self.vocabulary = _vocabulary(config, self.model.tokenizer)
             self._idf = _fixed_idf(config, self.model.tokenizer)
             self._baseline = _baseline(config, self.model)
@@ -238,8 +239,7 @@ class BERTScorer:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
             skip = self.config.empty == "skip"
-            limit = self.model.tokenizer.limit
-            for message in notable(scores, skip_empty=skip, limit=limit) if warn else ():
+            for message in notable(scores, skip_empty=skip, limit=self._limit) if warn else ():
                 warnings.warn(message, BERTScoreWarning, stacklevel=3)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip

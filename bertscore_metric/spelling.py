@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 _MOST_BYTES = 4  # of a character in UTF-8
+_TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 _REST = "⋯"  # stands at a token that completes the character shown at the one before
 # How vocabularies mark where words begin or go on, and where the mark stands.
 _CONTINUES_BEFORE, _BEGINS_BEFORE, _ENDS_AFTER, _CONTINUES_AFTER = "##", "▁", "</w>", "@@"
@@ -105,6 +106,21 @@ def bare(token: str) -> str:
         ('bed', 'there', '▁', 'happy')
     """
     return _unmarked(token) or token
+
+
+def visible(token: str) -> str:
+    r"""Return a token whose control characters, and those that turn the direction of a line, are spelled out.
+
+    Example:
+        >>> visible("\x1b[2J")
+        '\\x1b[2J'
+    """
+    return "".join(
+        letter.encode("unicode_escape").decode()
+        if unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in _TURNS
+        else letter
+        for letter in token
+    )
 
 
 def join(tokens: Sequence[str]) -> str:

@@ -482,6 +482,7 @@ def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--sample", "3"], "name that file too"),
         (["--report", "page.txt"], "a name that ends with .html"),
+        (["--report", "page.html", "--sample", "-1"], "--sample must be at least 0, got -1"),
         (["--report", "p.html", "-c", "s.txt"], "call it once for each"),
         (["--report", "no/p.html"], "There is no folder"),
     ],

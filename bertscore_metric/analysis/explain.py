@@ -45,7 +45,8 @@ class Explanation:
         signature: of the scorer.
 
     The contribution of a token is its weight times its best cosine (rescaled where the scorer rescales) over the sum of
-    the weights. A side without any token that counts contributes nothing.
+    the weights. A side without any token that counts contributes nothing; with rescaling its score, that of 0, is
+    therefore not the sum of contributions.
     """
 
     candidate_tokens: tuple[str, ...]
@@ -77,7 +78,7 @@ class Explanation:
             >>> pair.candidate_tokens, pair.words().candidate_tokens
             (('[CLS]', 'word', 'em', '##bed', '##ding', '##s', '[SEP]'), ('[CLS]', 'word', 'embeddings', '[SEP]'))
         """
-        cand, ref = torch.tensor(self.candidate_words), torch.tensor(self.reference_words)
+        cand, ref = (torch.tensor(side, dtype=torch.int64) for side in (self.candidate_words, self.reference_words))
         similar = _largest(_largest(self.similarity, cand).T, ref).T
         matchable_cand = _largest((self.candidate_match >= 0).long()[:, None], cand)[:, 0] > 0
         matchable_ref = _largest((self.reference_match >= 0).long()[:, None], ref)[:, 0] > 0

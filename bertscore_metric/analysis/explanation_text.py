@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from bertscore_metric.spelling import bare
+from bertscore_metric.spelling import bare, visible
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
@@ -48,7 +48,13 @@ def to_text(explanation: Explanation, *, color: bool = False) -> str:
             table.add_column(column, justify="right")
         for row, (token, match) in enumerate(zip(tokens, matches.tolist(), strict=True)):
             shown = (others[match], f"{similar[row, match]:.4f}") if match >= 0 else ("", "")
-            table.add_row(Text(token), Text(shown[0]), shown[1], f"{weights[row]:.4g}", f"{contributions[row]:.4f}")
+            table.add_row(
+                Text(visible(token)),
+                Text(visible(shown[0])),
+                shown[1],
+                f"{weights[row]:.4g}",
+                f"{contributions[row]:.4f}",
+            )
         console.print(table)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
@@ -63,5 +69,5 @@ def _line(tokens: tuple[str, ...], words: tuple[int, ...], weights: Tensor, cont
         share = max(float(contributions[index]) / largest, 0.0)
         shade = _SHADES[min(round(share * (len(_SHADES) - 1)), len(_SHADES) - 1)]
         style = f"black on {shade}" if float(weights[index]) > 0 else "dim"
-        line.append(bare(token), style=style if color else "")
+        line.append(visible(bare(token)), style=style if color else "")
     return line

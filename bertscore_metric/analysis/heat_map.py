@@ -54,9 +54,8 @@ def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
         _write_values(ax, explanation, font * 0.7)
     figure = ax.figure
     figure.colorbar(image, ax=ax, label="cosine", fraction=0.05, pad=0.02)
-    ax.set_title(
-        f"P {explanation.precision:.4f}   R {explanation.recall:.4f}   F1 {explanation.f1:.4f}", fontsize=11, loc="left"
-    )
+    title = f"P {explanation.precision:.4f}   R {explanation.recall:.4f}   F1 {explanation.f1:.4f}"
+    ax.set_title(title, fontsize=11, loc="left", pad=24)
     return figure  # type: ignore[return-value]
 
 
@@ -94,7 +93,7 @@ def _mark(ax: Axes, explanation: Explanation, cell: float) -> None:
     discs = [(match, row) for row, match in enumerate(explanation.candidate_match.tolist()) if match >= 0]
     rings = [(column, match) for column, match in enumerate(explanation.reference_match.tolist()) if match >= 0]
     styles: tuple[tuple[str, list[tuple[int, int]], dict[str, Any]], ...] = (
-        ("candidate's match", discs, {"s": size / 9, "color": "tab:orange", "zorder": 3}),
+        ("candidate's match", discs, {"s": max(size / 9, 9), "color": "tab:orange", "zorder": 3}),
         ("reference's match", rings, {"s": size, "facecolors": "none", "edgecolors": "tab:red", "zorder": 2}),
     )
     for name, points, style in styles:

@@ -156,6 +156,8 @@ def _pages(report: str | None, sample: int | None, candidates: list[str]) -> dic
         raise ValueError(f"--report writes a page and needs a name that ends with .html, got {report!r}.")
     if len(candidates) > 1:
         raise ValueError("--report is about one candidates file; call it once for each.")
+    if sample is not None and sample < 0:
+        raise ValueError(f"--sample must be at least 0, got {sample}.")
     return {"--report": report, "--sample": None if sample is None else str(Path(report).with_suffix(".csv"))}
 
 

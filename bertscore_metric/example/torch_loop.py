@@ -2,7 +2,7 @@
 
 python -m bertscore_metric.example.torch_loop
 torchrun --nproc-per-node 2 -m bertscore_metric.example.torch_loop
-accelerate launch --cpu --num_processes 2 -m bertscore_metric.example.torch_loop
+accelerate launch --multi_gpu --num_processes 2 -m bertscore_metric.example.torch_loop
 """
 
 import logging

@@ -61,7 +61,7 @@ def test_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     "launcher",
     [
         ("torch.distributed.run", "--nproc-per-node", "2"),
-        ("accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1",
+        ("accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
          "--mixed_precision", "no", "--dynamo_backend", "no"),
     ],
     ids=["torchrun", "accelerate launch"],

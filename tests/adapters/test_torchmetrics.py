@@ -952,6 +952,15 @@ def test_explain_without_the_encoder(idf: bool) -> None:
     assert metric.explain(3).f1 == pytest.approx(float(metric.compute()["f1"][3]), abs=TOLERANCE)
 
 
+@quiet
+def test_explain_after_pickling() -> None:
+    """A restored metric computes and explains, whether or not it had computed before."""
+    metric = BERTScore(model_path("bert"), num_layers=2, reduction="none", keep_embeddings=True)
+    metric.update(["the cat sat"], ["a cat"])
+    restored = pickle.loads(pickle.dumps(metric))
+    assert restored.explain(0).f1 == pytest.approx(float(metric.compute()["f1"]), abs=TOLERANCE)
+
+
 # The package.
 
 

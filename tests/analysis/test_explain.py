@@ -218,3 +218,20 @@ def test_formats(tmp_path: Path) -> None:
     }.items():
         pair.save(tmp_path / f"pair{ending}")
         assert (tmp_path / f"pair{ending}").read_bytes().lstrip().startswith(begin)
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+@pytest.mark.parametrize(("candidate", "reference"), [("", "b"), ("b", ""), ("", "")])
+def test_empty_text_without_any_token(candidate: str, reference: str) -> None:
+    """A tokenizer without special tokens gives an empty text no token at all; it is explained as the 0 it scores."""
+    pair = shared_scorer("gpt2", num_layers=2).explain(candidate, [reference, ""])
+    assert pair.f1 == 0
+    assert pair.words().similarity.shape == pair.similarity.shape
+    assert "F1 0.000000" in pair.to_text()
+
+
+def test_no_control_characters_reach_a_terminal() -> None:
+    """What a text would do to a terminal is spelled out."""
+    pair = shared_scorer("roberta", num_layers=2).explain("\x1b]0;x\x07 hi\x1b[2J\x9b31m \u202eevil", "ok")
+    assert not set("\x1b\x9b\x07\u202e") & set(pair.to_text())
+    assert "\\x1b" in pair.to_text()
