@@ -81,7 +81,7 @@ def test_notes() -> None:
     assert notes["visible"]
     assert figure is not None
     notes, figure = score_text("a " * 700, "a cat")[4:6]
-    assert "1 texts are longer than the model's limit" in notes["value"]
+    assert "1 text is longer than the limit of 512 tokens" in notes["value"]
     assert "The heat map is drawn up to 120 tokens a side; this pair has 512." in notes["value"]
     assert figure is None
     assert not score_text("a", "a")[4]["visible"]
