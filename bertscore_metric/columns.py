@@ -6,6 +6,7 @@ say beside its scores (empty, cut, ...) shares one integer with its best referen
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -122,6 +123,15 @@ def columns_to_matches(columns: Mapping[str, Tensor], layers: int) -> TokenMatch
         reference_lost=columns["reference_lengths"] >> _LENGTH_BITS,
         reference_counts=columns["reference_counts"],
     )
+
+
+def digest(tensors: Sequence[Tensor]) -> bytes:
+    """Return 16 bytes that stand for the tensors in their order, for their types, shapes and values."""
+    data = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        data.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        data.update(tensor.cpu().contiguous().numpy().data)
+    return data.digest()
 
 
 def check_columns(columns: Mapping[str, Sequence[Tensor]], layers: int) -> int:

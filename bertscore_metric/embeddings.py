@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
@@ -92,6 +94,22 @@ def check_room(n_bytes: int, max_bytes: int) -> None:
         )
 
 
+def check_index(index: SupportsIndex, n_segments: int) -> int:
+    """Return the number of a segment, or refuse what is none.
+
+    Raises:
+        TypeError: no whole number.
+        IndexError: there are fewer segments.
+    """
+    try:
+        number = operator.index(index)
+    except TypeError:
+        raise TypeError(f"A segment is named by its number (int), got {type(index).__name__}.") from None
+    if not 0 <= number < n_segments:
+        raise IndexError(f"There is no segment {number}; embeddings of {n_segments} segments are kept.")
+    return number
+
+
 def segment_embeddings(columns: Mapping[str, Sequence[Tensor]], index: int, layers: int) -> SegmentEmbeddings:
     """Return the embeddings of one segment.
 
@@ -104,8 +122,7 @@ def segment_embeddings(columns: Mapping[str, Sequence[Tensor]], index: int, laye
         IndexError: there are fewer segments.
     """
     counts, lengths = (joined(columns[name], torch.int64) for name in ("kept_text_counts", "kept_lengths"))
-    if not 0 <= index < len(counts):
-        raise IndexError(f"There is no segment {index}; embeddings of {len(counts)} segments are kept.")
+    index = check_index(index, len(counts))
     rows = columns["kept_vectors"]
     width = sum(part.numel() for part in rows) // max(int(lengths.sum()), 1)
     first = int(ragged.starts(counts)[index])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import pickle
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,6 +18,7 @@ from bertscore_metric.columns import (
     check_columns,
     columns_to_matches,
     columns_to_scores,
+    digest,
     matches_to_columns,
     scores_to_columns,
 )
@@ -111,7 +111,7 @@ class SharedScorer:
         Returns:
             The columns `columns`.
         """
-        key = (hashlib.blake2b(to_bytes(segments).numpy().tobytes()).digest(), collector is not None)
+        key = (digest([to_bytes(segments)]), collector is not None)
         known: dict[str, Tensor] | None = self.latest.get(key, user)
         if known is not None:
             return known
@@ -140,7 +140,7 @@ class SharedScorer:
         """
         if user is None:
             return self._report(columns, sample_ids, warn)
-        key = _digest([*columns.values(), sample_ids])
+        key = digest([*columns.values(), sample_ids])
         report: BERTScoreResult | None = self.latest_report.get(key, user)
         if report is None:
             report = self._report(columns, sample_ids, warn)
@@ -281,14 +281,6 @@ class ReleasedEncoder:
             RuntimeError: always.
         """
         raise RuntimeError("This encoder has been released.")
-
-
-def _digest(tensors: Sequence[Tensor]) -> bytes:
-    digest = hashlib.blake2b()
-    for tensor in tensors:
-        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().numpy().data)
-    return digest.digest()
 
 
 def _without_encoder(scorer: BERTScorer) -> BERTScorer:

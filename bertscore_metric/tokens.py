@@ -220,8 +220,7 @@ class TextTokenizer:
                     raise ValueError(
                         f"{f'{name}[{index}]' if place is None else place(texts[index])} is a text of "
                         f"{len(encoded[long[0]])} tokens, and the limit is {self.limit}: {part[long[0]][:60]!r}... "
-                        f"Split it, or let it be scored in windows (long_text='windows') or cut (long_text='truncate', "
-                        f"or truncation=True of the torchmetrics metric)."
+                        f"Split it, or let it be scored in windows (long_text='windows') or cut (long_text='truncate')."
                     )
                 if long:
                     for index, cut in zip(long, self._encode([part[i] for i in long], self.limit), strict=True):

@@ -41,6 +41,13 @@ def padding_matters(
         NotImplementedError: the model needs more than text, gives no embedding per token and layer, or gives a text
             other embeddings at random or because of its neighbours.
     """
+
+    def unsupported(reason: str) -> NotImplementedError:
+        instead = "Take" if n_layers is None else "Score one of its layers (num_layers=...), take"
+        return NotImplementedError(
+            f"A {model_type} model cannot be used so: it {reason}. {instead} another model, or pass an own encoder=."
+        )
+
     ids = torch.linspace(vocabulary // 5, vocabulary * 4 // 5, 10).long()
     ids = torch.where(ids == pad_id, ids + 1, ids)
     short, long = ids[:3].tolist(), ids[3:].tolist()
@@ -53,15 +60,14 @@ def padding_matters(
         raise
     except Exception as error:  # whatever a model that is not made for this raises
         reason = (" ".join(str(error).split()) or type(error).__name__).split(". ")[0].rstrip(".")
-        raise _unsupported(model_type, f"does not run on texts of any length alone ({reason})") from error
+        what = "on texts of any length alone" if n_layers is None else "with all_layers on texts of any length alone"
+        raise unsupported(f"does not run {what} ({reason})") from error
     if tuple(alone.shape[:-1]) != ((1, 3) if n_layers is None else (n_layers, 1, 3)):
-        raise _unsupported(
-            model_type, f"gives {list(alone.shape)} for one text of 3 tokens, not one embedding per token and layer"
-        )
+        raise unsupported(f"gives {list(alone.shape)} for one text of 3 tokens, not one embedding per token and layer")
     if entering and not any(_same(form, alone[0], noise) for form in _forms(entering, like=alone[0])):
-        raise _unsupported(model_type, "does not say what enters its first block, so all_layers has no layer 0")
+        raise unsupported("does not say what enters its first block, so all_layers has no layer 0")
     if not _same(alone[..., 0, :, :], twice[..., 1, :, :], noise):
-        raise _unsupported(model_type, "gives a text other embeddings in another batch, or at random")
+        raise unsupported("gives a text other embeddings in another batch, or at random")
     return not _same(alone[..., 0, :, :], padded[..., 1, :3, :], noise)
 
 
@@ -85,12 +91,6 @@ def _forms(inputs: list[Tensor], like: Tensor) -> list[Tensor]:
     """Return the tensors of a shape, also with axes exchanged (XLNet, SqueezeBERT) or with tokens added (LED)."""
     forms = [form for x in inputs if x.dim() == 3 for form in (x, x.transpose(0, 1), x.transpose(1, 2))]
     return [form[:, : like.shape[1]] for form in forms if form[:, : like.shape[1]].shape == like.shape]
-
-
-def _unsupported(model_type: str, reason: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"A {model_type} model cannot be used so: it {reason}. Take another model, or pass an own encoder=."
-    )
 
 
 def _batch(texts: list[list[int]], pad_id: int) -> TokenBatch:

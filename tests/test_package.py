@@ -139,7 +139,7 @@ def test_wheel_command_line(installed: str, tmp_path: Path) -> None:
         ),
         (
             "matplotlib",
-            "from bertscore_metric.analysis.plot import require_matplotlib; require_matplotlib()",
+            "from bertscore_metric.analysis.figures import new_figure; new_figure(1, 1)",
             "pip install 'bertscore_metric[plot]'",
         ),
     ],

@@ -106,7 +106,7 @@ def test_layers_are_counted_and_begin_before_the_first_block() -> None:
     assert not try_out(embed, n_layers=2, first_block=block)
     with pytest.raises(NotImplementedError, match=r"gives \[2, 1, 3, 8\] for one text of 3 tokens"):
         try_out(embed, n_layers=3)
-    with pytest.raises(NotImplementedError, match="does not say what enters its first block, so all_layers has no"):
+    with pytest.raises(NotImplementedError, match=r"so all_layers has no layer 0\. Score one of its layers"):
         try_out(shifted, n_layers=2, first_block=block)
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from bertscore_metric import columns
+
 Columns = Mapping[str, Sequence[Tensor]]
 
 
 def digest(*parts: Tensor) -> Tensor:
     """Return 16 bytes that stand for all parts in their order: any tensors -> [byte] uint8."""
-    data = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data.update(part.cpu().contiguous().numpy().tobytes())
-    return torch.tensor(list(data.digest()), dtype=torch.uint8)
+    return torch.tensor(list(columns.digest(parts)), dtype=torch.uint8)
 
 
 def same_settings(settings: Tensor) -> Tensor:
@@ -51,12 +49,12 @@ def foreign_columns(
     if missing or wrong or not torch.equal(state["settings"].cpu(), settings):
         what = f"lacks {', '.join(missing or wrong)}" if missing or wrong else "was made with other settings"
         raise ValueError(f"This state {what}; it does not belong to a metric with the settings {describe}.")
-    columns = {}
+    found = {}
     for name, dtype in types.items():
         parts = [state[name]] if isinstance(state[name], Tensor) else list(state[name])
         for part in parts:
             if not isinstance(part, Tensor) or part.dtype != dtype or part.ndim != 1:
                 got = f"{part.dtype} of shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
                 raise ValueError(f"The state {name} must be {dtype} in one dimension, got {got}.")
-        columns[name] = [part.detach().cpu() for part in parts]
-    return columns
+        found[name] = [part.detach().cpu() for part in parts]
+    return found

@@ -25,6 +25,7 @@ from bertscore_metric.embeddings import (
     EMBEDDING_COLUMNS,
     EmbeddingCollector,
     SegmentEmbeddings,
+    check_index,
     check_room,
     segment_embeddings,
 )
@@ -309,10 +310,9 @@ class BERTScore(RaggedMetric):
                 )
             columns = self._gathered
         ids = joined(columns["sample_ids"], torch.int64)
-        if len(ids):
-            order = sample_order(ids)[0]
-            index = int(order[index]) if 0 <= index < len(order) else len(ids)
-        return segment_embeddings(columns, index, self._shared.reporter.layers)
+        n_kept = sum(part.numel() for part in columns["kept_text_counts"])
+        order = sample_order(ids)[0] if len(ids) else torch.arange(n_kept)
+        return segment_embeddings(columns, int(order[check_index(index, len(order))]), self._shared.reporter.layers)
 
     def explain(self, index: int, *, by: By = "f1") -> Explanation:
         """Explain the score of a segment from the embeddings kept with `keep_embeddings=True`, without the encoder.

@@ -15,7 +15,7 @@ from bertscore_metric.aggregation import Vocabulary, f1_score, token_weights, we
 from bertscore_metric.baseline import rescale
 from bertscore_metric.config import user_path
 from bertscore_metric.embeddings import SegmentEmbeddings, TextEmbeddings
-from bertscore_metric.files import write_text
+from bertscore_metric.files import check_outputs, write_text
 from bertscore_metric.matching import greedy_match, similarity
 from bertscore_metric.spelling import join
 from bertscore_metric.tokens import TextTokenizer
@@ -131,9 +131,10 @@ class Explanation:
         """Write it to a file: `.html`, `.txt`, or a picture (`.png`, `.svg`, `.pdf`).
 
         Raises:
-            ValueError: another ending.
+            ValueError: another ending, or there is no such folder.
             ImportError: what draws it is not installed.
         """
+        check_outputs({"path": str(path)}, [])
         file = user_path(path)
         ending = file.suffix.lower()
         if ending == ".html":

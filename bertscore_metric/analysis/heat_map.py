@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.model import BERTScoreWarning
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
 
 _WRITTEN_CELLS = 400  # beyond that, numbers in the cells are too small to read
+_LONGEST_LABEL = 24  # characters; what is longer is cut, with an ellipsis
 _MISSING_MARK = "\N{WHITE SQUARE}"
 
 
@@ -35,17 +37,13 @@ def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
     rows, columns = explanation.similarity.shape
     cell = min(0.55, max(0.17, 18 / max(rows, columns, 1)))  # inches
     if ax is None:
         longest = max((len(token) for token in explanation.candidate_tokens), default=1)
         margin = 1.2 + min(longest, 20) * 0.08
         size = (max(columns * cell + margin + 1, 4.5), max(rows * cell + margin, 3.5))
-        ax = matplotlib.figure.Figure(figsize=size, layout="constrained").add_subplot()
+        ax = new_figure(*size).add_subplot()
     font = min(10.0, cell * 40)
     image = ax.imshow(explanation.similarity.numpy(), cmap="Blues", vmax=1, aspect="auto")
     _label(ax, explanation, font)
@@ -78,7 +76,7 @@ def _label(ax: Axes, explanation: Explanation, font: float) -> None:
         (ax.set_yticks, ax.get_yticklabels, explanation.candidate_tokens, explanation.candidate_weights),
     )
     for set_ticks, labels, tokens, weights in tables:
-        shown = ["".join(_MISSING_MARK if letter in missing else letter for letter in token) for token in tokens]
+        shown = ["".join(_MISSING_MARK if letter in missing else letter for letter in _short(t)) for t in tokens]
         set_ticks(range(len(shown)), shown, fontsize=font, family=families, parse_math=False)
         for label, weight in zip(labels(), weights.tolist(), strict=True):
             label.set_color("black" if weight > 0 else "gray")
@@ -86,6 +84,10 @@ def _label(ax: Axes, explanation: Explanation, font: float) -> None:
         label.set(rotation=60, ha="right", rotation_mode="anchor")
     ax.set_xlabel("reference")
     ax.set_ylabel("candidate")
+
+
+def _short(token: str) -> str:
+    return token if len(token) <= _LONGEST_LABEL else f"{token[: _LONGEST_LABEL - 1]}…"
 
 
 def _mark(ax: Axes, explanation: Explanation, cell: float) -> None:

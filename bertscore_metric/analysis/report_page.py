@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bertscore_metric.analysis.explanation_html import render, view
+from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.report import BERTScoreResult
 
 if TYPE_CHECKING:
@@ -156,11 +157,7 @@ def _points(axes: Axes, x: Tensor, y: Tensor) -> None:
 
 
 def _picture(draw: Any) -> str:
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
-    figure = matplotlib.figure.Figure(figsize=(4.2, 3.2), layout="constrained")
+    figure = new_figure(4.2, 3.2)
     draw(figure.add_subplot())
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=110)

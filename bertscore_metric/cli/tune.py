@@ -71,17 +71,16 @@ def tune(
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
     with voice(quiet):
-        from bertscore_metric.analysis import plot as drawing
-        from bertscore_metric.analysis import tuning
+        from bertscore_metric.analysis import figures, tuning, tuning_plot
 
         if plot is not None:
-            drawing.require_matplotlib()
+            figures.new_figure(1, 1)  # fails before there is work
         result = tuning.tune(
             candidates, references, human, model, groups=groups, resamples=resamples, seed=seed,
             verbose=show_progress(quiet), **settings,
         )  # fmt: skip
         if plot is not None:
-            drawing.plot_tuning(result, plot)
+            tuning_plot.plot_tuning(result, plot)
     put(f"{result.to_json(indent=2)}\n" if json else _as_text(result), output)
 
 

@@ -55,8 +55,8 @@ def model_for_language(language: str) -> str:
     """Return the default model of a language.
 
     Args:
-        language: ISO 639 code in any case, with or without a region: "en", "pt-BR", "zh_TW"; "en-sci" is English
-            scientific text.
+        language: ISO 639 code of two or three letters in any case, with or without a region: "en", "eng", "pt-BR",
+            "zh_TW"; "en-sci" is English scientific text.
 
     Raises:
         TypeError: language is not a str.
@@ -133,9 +133,9 @@ def language_code(language: object) -> str | None:
             f"language must be a str, got {type(language).__name__} ({language!r}); pass a code such as 'en' or 'pt-BR'"
         )
     code = language.lower().replace("_", "-")
-    while code and code not in _languages():
+    while code and code not in _languages() and code not in _language_codes():
         code = code.rpartition("-")[0]
-    return code or None
+    return _language_codes().get(code, code) or None
 
 
 def _nearest(language: str) -> str:
@@ -155,6 +155,11 @@ def _nearest(language: str) -> str:
 @cache
 def _aliases() -> Mapping[str, str]:
     return MappingProxyType({row["alias"]: row["model"] for row in _rows("aliases.tsv")})
+
+
+@cache
+def _language_codes() -> Mapping[str, str]:
+    return MappingProxyType({row["code"]: row["language"] for row in _rows("language_codes.tsv")})
 
 
 @cache

@@ -952,6 +952,18 @@ def test_explain_without_the_encoder(idf: bool) -> None:
     assert metric.explain(3).f1 == pytest.approx(float(metric.compute()["f1"][3]), abs=TOLERANCE)
 
 
+@pytest.mark.parametrize("index", [-1, 3])
+def test_segments_that_are_not_there(index: int) -> None:
+    """The message names the index that was asked for, with and without numbers of samples."""
+    for ids in (None, [2, 0, 1]):
+        metric = vectors(keep_embeddings=True)
+        metric.update(PREDS, TARGET, ids)
+        with pytest.raises(IndexError, match=rf"There is no segment {index}; embeddings of 3 segments are kept"):
+            metric.explain(index)
+        with pytest.raises(TypeError, match=r"A segment is named by its number \(int\), got float"):
+            metric.explain(1.0)  # type: ignore[arg-type]
+
+
 @quiet
 def test_explain_after_pickling() -> None:
     """A restored metric computes and explains, whether or not it had computed before."""

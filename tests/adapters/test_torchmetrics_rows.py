@@ -428,7 +428,7 @@ def test_a_long_text_is_named() -> None:
         (["a", "b"], ["a", "the cat " * 9], r"target\[1\]"),
         (["a", "b"], [["a"], ["b", "the cat " * 9]], r"target\[1\]\[1\]"),
     ):
-        with pytest.raises(ValueError, match=rf"^{place} is a text of 20 tokens, and the limit is 8.* truncation=True"):
+        with pytest.raises(ValueError, match=rf"^{place} is a text of 20 tokens, and the limit is 8.*long_text='t"):
             metric.update(preds, target)
     scorer = BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer(), long_text="error", max_length=8)
     with pytest.raises(ValueError, match=r"^references\[0\] is a text of 20 tokens.*long_text='truncate'"):

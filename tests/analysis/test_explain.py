@@ -148,6 +148,8 @@ def test_what_cannot_be_explained() -> None:
         BERTScorer(model_path("bert"), all_layers=True).explain("a", "b")
     with pytest.raises(ValueError, match=r"Cannot write an explanation to 'x.doc'; use .html"):
         scorer.explain("a", "b").save("x.doc")
+    with pytest.raises(ValueError, match=r"There is no folder 'nowhere' to write pair\.html to"):
+        scorer.explain("a", "b").save("nowhere/pair.html")
 
 
 def test_text() -> None:
@@ -185,6 +187,12 @@ def test_picture(n: int) -> None:
         (match, row) for row, match in enumerate(pair.candidate_match.tolist())
     ]
     assert len(rings.get_offsets()) == len(pair.reference_tokens)
+
+
+def test_long_labels() -> None:
+    """A word that would not fit beside the picture is cut."""
+    axes = explain({}, "x" * 90, "a cat").words().plot().axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["[CLS]", "x" * 23 + "…", "[SEP]"]
 
 
 def test_picture_without_a_font() -> None:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from bertscore_metric import TokenBatch, cli
 from bertscore_metric.analysis.correlation import resampled_pearson
-from bertscore_metric.analysis.plot import plot_tuning
 from bertscore_metric.analysis.tuning import SCORES, tune
+from bertscore_metric.analysis.tuning_plot import plot_tuning
 from bertscore_metric.source import load_tokenizer, resolve
 
 CANDIDATES = [

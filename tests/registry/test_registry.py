@@ -16,6 +16,7 @@ TABLES = {
     "layers.tsv": (["model", "layer", "source"], 1),
     "aliases.tsv": (["alias", "model"], 1),
     "languages.tsv": (["language", "model", "name"], 1),
+    "language_codes.tsv": (["code", "language"], 1),
     "baselines.tsv": (["language", "model", "layer", "precision", "recall", "f1"], 3),
 }
 
@@ -100,6 +101,17 @@ def test_tables_agree_with_each_other() -> None:
         assert language in registry.known_languages()
         assert rows is not None
         assert layers[model] in rows
+
+
+def test_other_codes() -> None:
+    """Every language with a code of two letters has one of three, which is no language's own code and finds it."""
+    others = dict(read_table("language_codes.tsv")[2])
+    assert not set(others) & set(registry.known_languages())
+    assert set(others.values()) == {code for code in registry.known_languages() if re.fullmatch(r"[a-z]{2}", code)}
+    assert {code for code, language in others.items() if len(code) == 2} == {"in", "iw", "jw", "mo"}
+    for code, language in {"eng": "en", "deu": "de", "GER": "de", "cmn_TW": "zh", "fil": "tl", "iw": "he"}.items():
+        assert registry.language_code(code) == language
+        assert registry.model_for_language(code) == registry.model_for_language(language)
 
 
 def test_language_codes_and_names() -> None:
@@ -259,7 +271,7 @@ def test_equals_bert_score() -> None:
         ("gr", "Greek is 'el'"),
         ("ensci", "nearest codes: 'en-sci' is English, scientific text"),
         ("jp", "Japanese is 'ja'"),
-        ("eng", "'en' is English"),
+        ("enx", "'en' is English"),
         ("xx", "pass one of the 106 codes of known_languages(), or name the model yourself"),
         ("", "pass one of the 106 codes of known_languages(), or name the model yourself"),
     ],

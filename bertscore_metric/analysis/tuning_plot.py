@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from bertscore_metric.analysis.correlation import STATISTICS
+from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.analysis.tuning import WEIGHTINGS, TuningResult
 
 _LABELS = ("P", "R", "F1")  # of `SCORES`
@@ -22,7 +22,7 @@ def plot_tuning(result: TuningResult, path: str | os.PathLike[str]) -> None:
         ImportError: matplotlib is not installed.
         ValueError: the suffix names no format.
     """
-    figure = require_matplotlib()(figsize=(9, 4), layout="constrained")
+    figure = new_figure(9, 4)
     panels = figure.subplots(1, len(WEIGHTINGS), sharey=True)
     pearson = result.correlations[..., STATISTICS.index("pearson")]
     layers = range(len(result.norms))
@@ -37,16 +37,3 @@ def plot_tuning(result: TuningResult, path: str | os.PathLike[str]) -> None:
     panels[0].set_ylabel("Pearson correlation with people")
     figure.suptitle(f"{result.signature['model']}, {result.n_segments} segments", parse_math=False)
     figure.savefig(path, dpi=150)
-
-
-def require_matplotlib() -> Any:
-    """Return matplotlib's `Figure`, which draws into files without a screen.
-
-    Raises:
-        ImportError: matplotlib is not installed; the message names the command.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("A plot is drawn by matplotlib: pip install 'bertscore_metric[plot]'.") from error
-    return Figure

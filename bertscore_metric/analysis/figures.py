@@ -1,0 +1,21 @@
+"""A figure of matplotlib that is drawn into files, without a screen and without pyplot, which keeps every figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of so many inches.
+
+    Raises:
+        ImportError: matplotlib is not installed; the message names the command.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
+    return Figure(figsize=(width, height), layout="constrained")
