@@ -25,6 +25,7 @@ from bertscore_metric.blocks import (
     position_limit,
     text_encoder,
 )
+from bertscore_metric.compiled import CompiledModel
 from bertscore_metric.numerics import TORCH_DTYPES, own_arithmetic
 from bertscore_metric.source import ModelSource, file_stamp, load_error, quiet
 from bertscore_metric.tokens import TokenBatch
@@ -35,9 +36,10 @@ from bertscore_metric.trial import NOISE, padding_matters
 class Encoder(Protocol):
     """What turns tokens into embeddings; anything with this method and property can be passed as `encoder=`.
 
-    Four optional attributes are used where an encoder has them: `special_ids` (ids that carry no text and get weight
-    0; by default those of the tokenizer passed along), `dim` (size of an embedding), `num_layers` (for the signature)
-    and `device` (where batches are planned for; by default the CPU).
+    Five optional attributes are used where an encoder has them: `special_ids` (ids that carry no text and get weight
+    0; by default those of the tokenizer passed along), `dim` (size of an embedding), `num_layers` (for the signature),
+    `device` (where batches are planned for; by default the CPU) and `expect` (called with the number of tokens that the
+    next calls of `embed` will bring).
 
     Example:
         >>> class Lookup:
@@ -71,6 +73,7 @@ class HuggingFaceEncoder:
         dtype: `float32`, `tf32`, `bfloat16` or `float16`.
         device: where it runs.
         owned: the model is nobody else's, so its tensors need no copy.
+        compile: `True` to compile it now, `"auto"` to compile it when that pays.
 
     Raises:
         ValueError: `num_layers` is above the model's depth.
@@ -86,6 +89,7 @@ class HuggingFaceEncoder:
         dtype: str,
         device: torch.device,
         owned: bool = False,
+        compile: bool | str = False,
     ) -> None:
         body = _without_pooler(text_encoder(model))
         self.fingerprint = identity(body)
@@ -109,8 +113,35 @@ class HuggingFaceEncoder:
         # A model that takes no mask cannot bear padding, as its trial will show.
         self._takes_mask = "attention_mask" in accepted or any(p.kind is p.VAR_KEYWORD for p in accepted.values())
         self._lock = threading.Lock()
+        self._compile = compile
+        self._compiled: CompiledModel | None = None
         self._equal_lengths = False  # for the trial
         self._equal_lengths = self._padding_matters()
+        self._prepare_compiling()
+        if compile is True and device.type != "meta":
+            self._compile_now()
+
+    @property
+    def compile_error(self) -> str | None:
+        """Why the model runs uncompiled where it should be compiled; `None` where all is as it should be."""
+        return None if self._compiled is None else self._compiled.error
+
+    def expect(self, n_tokens: int) -> None:
+        """Be told how many tokens the next calls of `embed` will bring, to judge whether compiling pays."""
+        if self._compiled is not None:
+            self._compiled.expect(n_tokens)
+
+    def _prepare_compiling(self) -> None:
+        self._compiled = None
+        if self._compile:
+            depth = self.depth if self.num_layers is None else self.num_layers
+            self._compiled = CompiledModel(self._model, when=self._compile, depth=depth, dtype=self._dtype)
+
+    def _compile_now(self) -> None:
+        ids = torch.arange(14).reshape(2, 7) % (self._vocabulary or 14)
+        whole = torch.ones_like(ids, dtype=torch.bool)
+        with own_arithmetic(self._dtype, self.device):
+            self.embed(TokenBatch(ids, whole, ~whole))
 
     def _padding_matters(self) -> bool:
         if self.device.type == "meta":  # which has shapes and no numbers
@@ -145,10 +176,11 @@ class HuggingFaceEncoder:
         if self._equal_lengths and not bool(tokens.attention_mask.all()):
             return self._embed_by_length(tokens)
         arguments: dict[str, Any] = dict(self._optional)
-        if self._takes_mask and not bool(tokens.attention_mask.all()):
+        compiled = self._compiled is not None  # then always with a mask, for without one it is another graph
+        if self._takes_mask and (compiled or not bool(tokens.attention_mask.all())):
             arguments["attention_mask"] = tokens.attention_mask.to(self.device, torch.int64)
         with self._lock, torch.inference_mode():
-            output = self._model(
+            output = (self._compiled or self._model)(
                 input_ids=tokens.ids.to(self.device),
                 output_hidden_states=self.num_layers is None or self._embeddings_only,
                 return_dict=True,
@@ -178,11 +210,12 @@ class HuggingFaceEncoder:
         other = copy.copy(self)
         other._model = copy.deepcopy(self._model).to(device)
         other.device = device
+        other._prepare_compiling()
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what cannot be pickled: the lock, and the hooks by which transformers collects hidden states."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        """Leave out what cannot be pickled: lock, compiled code, and the hooks by which transformers notes states."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_compiled")}
         tensors = {id(tensor): tensor for tensor in [*self._model.parameters(), *self._model.buffers()]}
         state["_model"] = model = copy.deepcopy(self._model, tensors)
         for module in model.modules():
@@ -196,6 +229,7 @@ class HuggingFaceEncoder:
         """Restore, with a lock of its own."""
         self.__dict__.update(state)
         self._lock = threading.Lock()
+        self._prepare_compiling()
 
 
 _shared: weakref.WeakValueDictionary[tuple[Any, ...], HuggingFaceEncoder] = weakref.WeakValueDictionary()
@@ -203,7 +237,13 @@ _latest: list[HuggingFaceEncoder] = []  # keeps the last one alive, so that repe
 
 
 def load_encoder(
-    source: ModelSource, config: Any, *, num_layers: int | None, dtype: str, device: torch.device
+    source: ModelSource,
+    config: Any,
+    *,
+    num_layers: int | None,
+    dtype: str,
+    device: torch.device,
+    compile: bool | str = False,
 ) -> HuggingFaceEncoder:
     """Load an encoder, or return the one that the process already has for the same settings.
 
@@ -211,12 +251,14 @@ def load_encoder(
         OSError: the files cannot be had; the message says what to do.
         ValueError: the checkpoint lacks weights of the layers that are used, or `num_layers` is above the depth.
     """
-    key = (source, file_stamp(source), num_layers, dtype, device)
+    key = (source, file_stamp(source), num_layers, dtype, device, compile)
     with own_arithmetic(dtype, device):  # which also lets one thread load at a time
         encoder = _shared.get(key)
         if encoder is None:
             model = _load_model(source, config, dtype, num_layers)
-            encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=dtype, device=device, owned=True)
+            encoder = HuggingFaceEncoder(
+                model, num_layers=num_layers, dtype=dtype, device=device, owned=True, compile=compile
+            )
             _shared[key] = encoder
         _latest[:] = [encoder]
         return encoder

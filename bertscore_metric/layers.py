@@ -115,6 +115,7 @@ def _cut(encoder: HuggingFaceEncoder, num_layers: int) -> HuggingFaceEncoder:
     """Return the encoder cut to its first blocks, with the same tensors."""
     other = copy.copy(encoder)  # copies the model's structure and shares its tensors
     other.num_layers = num_layers
+    other._compiled = None  # it is that of the whole model
     keep_blocks(other._model, num_layers)
     return other
 

@@ -64,7 +64,9 @@ def load_model(config: ScoreConfig, device: torch.device, tokenizer: Any = None)
     model_config = source.load_config(place)
     names = _names(place.name, place.location, *source.base_models(place))
     num_layers = _choose_layer(config, names, depth(model_config))
-    encoder = load_encoder(place, model_config, num_layers=num_layers, dtype=config.dtype, device=device)
+    encoder = load_encoder(
+        place, model_config, num_layers=num_layers, dtype=config.dtype, device=device, compile=config.compile
+    )
     rules = (model_config.model_type, encoder.position_limit, config.max_length, config.long_text)
     if tokenizer is None:
         text_tokenizer = _named_tokenizer(place, source.file_stamp(place), *rules)
@@ -81,7 +83,9 @@ def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: 
     """
     path = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     num_layers = _choose_layer(config, _names(path), depth(model.config))
-    encoder = HuggingFaceEncoder(model, num_layers=num_layers, dtype=config.dtype, device=device)
+    encoder = HuggingFaceEncoder(
+        model, num_layers=num_layers, dtype=config.dtype, device=device, compile=config.compile
+    )
     name = Path(path).name if Path(path).is_dir() else path
     text_tokenizer = _text_tokenizer(
         tokenizer, model.config.model_type, encoder.position_limit, config.max_length, config.long_text
@@ -107,6 +111,8 @@ def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> Scorin
         )
     if config.num_layers is not None:
         raise ValueError("num_layers chooses a layer of a named model; an own encoder= has chosen its layer.")
+    if config.compile:
+        raise ValueError("compile is for a named model or model=; an own encoder= compiles itself, if it likes.")
     layers = getattr(encoder, "num_layers", None)
     if config.all_layers and layers is None:
         raise ValueError("all_layers with an own encoder= needs its num_layers: embed returns num_layers + 1 layers.")

@@ -72,8 +72,8 @@ class BERTScorer:
         device: `cpu`, `cuda:1`, `mps`, a number, or a `torch.device`; by default the first GPU, else the CPU.
         verbose: show a progress bar on stderr.
         settings: every field of `ScoreConfig`: num_layers, all_layers, lang, idf, rescale_with_baseline,
-            baseline_path, max_length, long_text, dtype, match_special_tokens, empty, revision, trust_remote_code,
-            use_safetensors, local_files_only.
+            baseline_path, max_length, long_text, dtype, compile, match_special_tokens, empty, revision,
+            trust_remote_code, use_safetensors, local_files_only.
 
     Raises:
         TypeError, ValueError: a setting is unknown, or has a wrong type or value.
@@ -104,10 +104,13 @@ class BERTScorer:
         self.device = _device(getattr(encoder, "device", "cpu") if device is None and encoder is not None else device)
         self.config = config = dataclasses.replace(config, dtype=resolve_dtype(config.dtype, self.device))
         self._verbose = verbose
+        self._told_why_uncompiled = False
         self._waiting: list[TokenizedSegments] = []
         self._done: list[TokenMatches | SegmentScores] = []
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
+            if self._tell_why_uncompiled() and config.compile is True:
+                self.config = config = dataclasses.replace(config, compile=False)  # what the signature then says
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
             self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer
             self.vocabulary = _vocabulary(config, self.model.tokenizer)
@@ -222,6 +225,7 @@ class BERTScorer:
                 store=store,
                 collector=collector,
             )
+            self._tell_why_uncompiled()
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def report(self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True) -> BERTScoreResult:
@@ -334,6 +338,18 @@ class BERTScorer:
     def __repr__(self) -> str:
         """Return the signature."""
         return f"BERTScorer({str(self.signature)!r})"
+
+    def _tell_why_uncompiled(self) -> bool:
+        error = getattr(self.model.encoder, "compile_error", None)
+        if error is not None and not self._told_why_uncompiled:
+            self._told_why_uncompiled = True
+            warnings.warn(
+                f"The model could not be compiled and runs as it is: {error}. Compiling needs a C++ compiler (Debian: "
+                f"apt install g++), on GPUs Triton; or leave compile out.",
+                BERTScoreWarning,
+                stacklevel=4,
+            )
+        return error is not None
 
     def _drain(self) -> None:
         if self._waiting:

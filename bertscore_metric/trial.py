@@ -64,11 +64,11 @@ def padding_matters(
         raise unsupported(f"does not run {what} ({reason})") from error
     if tuple(alone.shape[:-1]) != ((1, 3) if n_layers is None else (n_layers, 1, 3)):
         raise unsupported(f"gives {list(alone.shape)} for one text of 3 tokens, not one embedding per token and layer")
-    if entering and not any(_same(form, alone[0], noise) for form in _forms(entering, like=alone[0])):
+    if entering and not any(same_embeddings(form, alone[0], noise) for form in _forms(entering, like=alone[0])):
         raise unsupported("does not say what enters its first block, so all_layers has no layer 0")
-    if not _same(alone[..., 0, :, :], twice[..., 1, :, :], noise):
+    if not same_embeddings(alone[..., 0, :, :], twice[..., 1, :, :], noise):
         raise unsupported("gives a text other embeddings in another batch, or at random")
-    return not _same(alone[..., 0, :, :], padded[..., 1, :3, :], noise)
+    return not same_embeddings(alone[..., 0, :, :], padded[..., 1, :3, :], noise)
 
 
 @contextmanager
@@ -100,8 +100,11 @@ def _batch(texts: list[list[int]], pad_id: int) -> TokenBatch:
     return TokenBatch(ids, mask, ~mask)
 
 
-def _same(one: Tensor, other: Tensor, noise: float) -> bool:
-    # What is not finite is told later, with the text in which it occurs.
+def same_embeddings(one: Tensor, other: Tensor, noise: float) -> bool:
+    """Return whether two sets of embeddings [..., dim] differ by no more than `noise`, relative and on average.
+
+    What is not finite counts as the same: it is told later, with the text in which it occurs.
+    """
     if not bool(torch.isfinite(one).all() & torch.isfinite(other).all()):
         return True
     difference = (one.double() - other.double()).norm(dim=-1)

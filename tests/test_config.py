@@ -37,7 +37,7 @@ def make(name: str, value: Any) -> Any:
 
 def test_every_field_is_tested_here() -> None:
     """The lists above name every field, so that none is left unchecked."""
-    assert sorted([*TEXT_FIELDS, *FLAGS, *NUMBERS, *CHOICES, "idf"]) == sorted(FIELDS)
+    assert sorted([*TEXT_FIELDS, *FLAGS, *NUMBERS, *CHOICES, "compile", "idf"]) == sorted(FIELDS)
 
 
 def test_defaults() -> None:
@@ -50,6 +50,7 @@ def test_defaults() -> None:
         "match_special_tokens": True,
         "use_safetensors": True,
         "dtype": "float32",
+        "compile": False,
         "empty": "score",
         "long_text": "truncate",
     }
@@ -113,6 +114,16 @@ def test_choices(name: str, allowed: tuple[str, ...]) -> None:
         message = f"^{name} must be one of {', '.join(allowed)}; got {re.escape(repr(value))}"
         with pytest.raises(ValueError, match=message if isinstance(value, str) else f"^{name} must be one of"):
             make(name, value)
+
+
+def test_compile() -> None:
+    """True, False (also numpy's) or "auto"; words that YAML reads as text are refused, and so are numbers."""
+    assert make("compile", np.True_) is True
+    assert make("compile", False) is False
+    assert make("compile", "auto") == "auto"
+    for value in ("yes", 1, None):
+        with pytest.raises(ValueError, match=r"^compile must be True, False or 'auto'; got "):
+            make("compile", value)
 
 
 def test_dtype_of_torch() -> None:

@@ -94,8 +94,8 @@ NEUTRAL: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_every_setting_is_accounted_for() -> None:
-    """Every field of the config is in exactly one of the tables above."""
-    named = [*CHANGES, *NEUTRAL]
+    """Every field of the config but one is in exactly one of the tables above."""
+    named = [*CHANGES, *NEUTRAL, "compile"]  # which changes numbers by rounding alone: tests/test_compiled.py
     assert sorted(named) == sorted(field.name for field in dataclasses.fields(ScoreConfig))
 
 

@@ -47,8 +47,8 @@ Args:
     rescale_with_baseline (bool), baseline_path (str): report (x - b) / (1 - b), with the table's baseline or a file's.
     batch_size (int), device (str), verbose (bool): change no score.
     nthreads, use_fast_tokenizer: no effect; the Hub's bertscore has them.
-    max_length, long_text, dtype, match_special_tokens, empty, revision, trust_remote_code, use_safetensors,
-        local_files_only: as in bertscore_metric.ScoreConfig.
+    max_length, long_text, dtype, compile, match_special_tokens, empty, revision, trust_remote_code,
+        use_safetensors, local_files_only: as in bertscore_metric.ScoreConfig.
 
     All settings but revision may also be given to evaluate.load(...), where they hold until compute names another
     value; evaluate.load takes its revision to be that of the module.

@@ -67,7 +67,7 @@ class BERTScore(RaggedMetric):
     Args:
         model_name_or_path: a hub name, a folder, or `offline`; without it and without `lang`, English (roberta-large).
         num_layers, all_layers, idf, lang, rescale_with_baseline, baseline_path, max_length, long_text, dtype,
-            match_special_tokens, empty, revision, trust_remote_code, use_safetensors,
+            compile, match_special_tokens, empty, revision, trust_remote_code, use_safetensors,
             local_files_only: as in `ScoreConfig`.
         model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
         user_tokenizer, tokenizer: a transformers tokenizer, under torchmetrics' name and under ours.
@@ -129,6 +129,7 @@ class BERTScore(RaggedMetric):
         *,
         reduction: Reduction = "mean",
         dtype: str = "float32",
+        compile: bool | str = False,
         match_special_tokens: bool = True,
         empty: str = "score",
         long_text: str | None = None,
@@ -165,6 +166,7 @@ class BERTScore(RaggedMetric):
             max_length=max_length,
             long_text=long_text_rule(long_text, truncation),
             dtype=dtype,
+            compile=compile,
             match_special_tokens=match_special_tokens,
             empty=empty,
             revision=revision,

@@ -29,6 +29,7 @@ def baseline(
     long_text: options.LongText = None,
     match_special_tokens: options.MatchSpecialTokens = None,
     dtype: options.Dtype = None,
+    compile: options.Compile = None,
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     revision: options.Revision = None,
@@ -51,6 +52,7 @@ def baseline(
     sentences = files.read_candidates(texts, column, "--column")
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
+        compile=options.compiled(compile),
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip

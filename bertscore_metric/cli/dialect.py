@@ -11,8 +11,9 @@ _OPTIONS = {
     **{
         name: "--" + name.replace("_", "-")
         for name in (
-            "num_layers", "lang", "idf", "baseline_path", "max_length", "long_text", "dtype", "match_special_tokens",
-            "empty", "revision", "trust_remote_code", "batch_size", "device", "resamples", "pairs", "by",
+            "num_layers", "lang", "idf", "baseline_path", "max_length", "long_text", "dtype", "compile",
+            "match_special_tokens", "empty", "revision", "trust_remote_code", "batch_size", "device", "resamples",
+            "pairs", "by",
         )
     },
 }  # fmt: skip

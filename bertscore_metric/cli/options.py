@@ -8,6 +8,7 @@ import typer
 from bertscore_metric.cli.dialect import FileError
 from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig, user_path
 
+COMPILE: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 Candidates = Annotated[
     list[str],
     typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin."),
@@ -51,6 +52,10 @@ MatchSpecialTokens = Annotated[
     bool | None, typer.Option(help="Whether tokens may be matched to special tokens.", show_default=False)
 ]
 Dtype = Annotated[str | None, typer.Option(metavar="|".join(DTYPES), help="Arithmetic of the encoder.")]
+Compile = Annotated[
+    str | None,
+    typer.Option(metavar="|".join(COMPILE), help="Compile the model, for long runs; auto: where it pays."),
+]
 BatchSize = Annotated[
     int | None, typer.Option("--batch-size", "-b", metavar="N", help="Most texts in an encoder batch.")
 ]
@@ -76,6 +81,13 @@ def given(**settings: object) -> dict[str, object]:
 def safetensors(pickled_weights: bool | None) -> bool | None:
     """Return `use_safetensors` for `--pickled-weights`, `None` where it is not given."""
     return None if pickled_weights is None else not pickled_weights
+
+
+def compiled(when: str | None) -> bool | str | None:
+    """Return the setting `compile` for `--compile`, `None` where it is not given."""
+    if when is not None and when not in COMPILE:
+        raise ValueError(f"--compile must be one of {', '.join(COMPILE)}; got {when!r}.")
+    return None if when is None else COMPILE[when]
 
 
 def config(source: str | None, **settings: object) -> ScoreConfig:
