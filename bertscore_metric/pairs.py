@@ -6,7 +6,7 @@ A *segment* is a candidate with all its references, a *pair* is a candidate with
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
@@ -34,6 +34,15 @@ class Segments:
         """The references of each segment, as lists [segment]."""
         texts = iter(self.references)
         return [list(islice(texts, count)) for count in self.reference_counts]
+
+    def pieces(self, most: int) -> Iterator[Segments]:
+        """Yield the segments in order, at most `most` at a time."""
+        first = 0
+        for begin in range(0, len(self), most):
+            counts = self.reference_counts[begin : begin + most]
+            references = self.references[first : first + sum(counts)]
+            first += len(references)
+            yield Segments(self.candidates[begin : begin + most], references, counts, self.names)
 
     def place(self, text: str) -> str:
         """Return where a text stands first, in the caller's words: `preds[3]`, or `target[3][1]` in a group."""

@@ -24,7 +24,7 @@ from bertscore_metric.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.report import BERTScoreResult, build_result, notable
 from bertscore_metric.signature import sign
 from bertscore_metric.store import EmbeddingStore
-from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_segments
+from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_ahead, tokenize_segments
 from bertscore_metric.update import EncoderSettings, match_segments
 from bertscore_metric.weighting import IdfTable, document_frequencies, inverse_document_frequencies
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import By, Explanation
 
 _EXPLAINED_BYTES = 2**32  # embeddings of one segment, far beyond what a picture can show
+_PIECE = 2**15  # segments of a call on a GPU that are tokenized at a time: seconds of work for the encoder
 _WAITING_TOKENS = 32768  # small updates wait until they fill a few well-planned batches
 
 
@@ -56,8 +57,7 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
         (0.888, 1)
     """
     scorer = BERTScorer(model_name_or_path, **settings)
-    segments = scorer.tokenize(candidates, references)
-    return scorer.report([scorer.match(segments)] if len(segments) else [])  # here, so that warnings name the caller
+    return scorer.report(scorer.match_texts(candidates, references))  # here, so that warnings name the caller
 
 
 class BERTScorer:
@@ -133,8 +133,7 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the message names the argument and the index.
         """
-        segments = self.tokenize(candidates, references)
-        return self.report([self.match(segments)] if len(segments) else [])
+        return self.report(self.match_texts(candidates, references))
 
     def update(self, candidates: Any, references: Any) -> None:
         """Add segments to the stream. Small updates are gathered until they fill the encoder's batches.
@@ -227,6 +226,20 @@ class BERTScorer:
             )
             self._tell_why_uncompiled()
             return matches if self.config.idf is True else self._score(matches, self._idf)
+
+    def match_texts(self, candidates: Any, references: Any) -> list[TokenMatches | SegmentScores]:
+        """Check, tokenize and match texts; on a GPU the next piece of a large call is tokenized meanwhile.
+
+        Raises:
+            TypeError, ValueError: as `tokenize`, before any model work.
+        """
+        segments = parse_segments(candidates, references)
+        if not len(segments):
+            return []
+        if self.device.type == "cpu" or self.refuses_texts or len(segments) <= _PIECE:
+            return [self.match(self.tokenize_segments(segments))]
+        with self.own_arithmetic():  # other threads wait: a tokenizer serves one at a time
+            return [self.match(piece) for piece in tokenize_ahead(segments, self.model.tokenizer, _PIECE)]
 
     def report(self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True) -> BERTScoreResult:
         """Score what `match` returned, part after part; the compute half, for adapters.

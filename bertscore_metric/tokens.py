@@ -7,7 +7,8 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -295,6 +296,22 @@ def tokenize_segments(segments: Segments, tokenizer: TextTokenizer) -> Tokenized
         torch.tensor(references, dtype=torch.int64),
         torch.tensor(segments.reference_counts, dtype=torch.int64),
     )
+
+
+def tokenize_ahead(segments: Segments, tokenizer: TextTokenizer, most: int) -> Iterator[TokenizedSegments]:
+    """Encode segments in pieces of at most `most`, each in a thread while the caller works on the piece before.
+
+    Texts that occur in several pieces are encoded in each.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize") as thread:
+        coming: Future[TokenizedSegments] | None = None
+        for piece in segments.pieces(most):
+            following = thread.submit(tokenize_segments, piece, tokenizer)
+            if coming is not None:
+                yield coming.result()
+            coming = following
+        if coming is not None:
+            yield coming.result()
 
 
 def _fingerprint(tokenizer: Any, *roles: Any) -> str:

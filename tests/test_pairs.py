@@ -530,3 +530,13 @@ def test_check_texts(container: str) -> None:
         check_texts(["a", None], "idf")
     with pytest.raises(TypeError, match=r"^idf must be a sequence of texts, got str\."):
         check_texts("a cat", "idf")
+
+
+@given(st.lists(st.lists(st.text(max_size=2), min_size=1, max_size=3), max_size=7), st.integers(1, 8))
+def test_pieces_are_the_segments_in_order(groups: list[list[str]], most: int) -> None:
+    """Pieces hold at most so many segments, and together all of them."""
+    segments = parse_segments([f"c{number}" for number in range(len(groups))], groups)
+    pieces = list(segments.pieces(most))
+    assert all(0 < len(piece) <= most for piece in pieces)
+    assert [text for piece in pieces for text in piece.candidates] == segments.candidates
+    assert [group for piece in pieces for group in piece.groups] == segments.groups

@@ -13,7 +13,7 @@ from conftest import MODELS, TOLERANCE, model_path, shared_scorer
 from fakes import HashEncoder, LayeredEncoder, SmallMemory
 from transformers import AutoModel, AutoTokenizer
 
-from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, batches, encoder, score, scorer, update
+from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, batches, encoder, score, scorer, tokens, update
 
 CANDIDATES = ["the cat sat on the red table.", "I like lemons.", "Go go go.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "I love lemons.", "Numbers: 0 1 2 3, is it?", "the dog walked past"]
@@ -638,3 +638,31 @@ def test_raw_scores_are_their_own() -> None:
     result = shared_scorer("bert", num_layers=2).score(CANDIDATES, REFERENCES)
     result.f1.zero_()
     assert result.raw.f1.sum() > 0
+
+
+def test_large_calls_on_a_gpu_are_tokenized_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of a call are tokenized in another thread while the encoder works, and the scores stay the same."""
+    tokenizing: list[tuple[str, int]] = []
+    plain = scorer.tokenize_segments
+
+    def noted(segments: Any, tokenizer: Any) -> Any:
+        tokenizing.append((threading.current_thread().name, len(segments)))
+        return plain(segments, tokenizer)
+
+    monkeypatch.setattr(scorer, "_PIECE", 2)
+    monkeypatch.setattr(tokens, "tokenize_segments", noted)
+    many, groups = [*CANDIDATES, "Go"], [*([text] for text in REFERENCES), ["a dog", "Go go"]]
+    for idf in (False, True):
+        made = own(HashEncoder(), idf=idf)
+        whole = made.score(many, groups)
+        assert tokenizing == []
+        made.device = torch.device("cuda")  # as far as planning goes
+        pieces = made.score(many, groups)
+        assert [size for _, size in tokenizing] == [2, 2, 1]
+        assert all(name.startswith("tokenize") for name, _ in tokenizing)
+        torch.testing.assert_close(pieces.f1, whole.f1, rtol=0, atol=TOLERANCE)
+        assert pieces.best_reference.tolist() == whole.best_reference.tolist()
+        tokenizing.clear()
+        with pytest.raises(TypeError, match=r"candidates\[1\]"):
+            made.score(["a", 3, "b"], ["a", "b", "c"])
+        assert tokenizing == []
