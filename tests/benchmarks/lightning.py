@@ -26,6 +26,7 @@ from torch.utils.data import DataLoader
 
 from bertscore_metric import BERTScore
 from bertscore_metric.source import resolve
+from tests.benchmarks.counted import Encoded, counted
 from tests.benchmarks.texts import pairs
 
 LAYER = 6
@@ -84,13 +85,13 @@ class Host(lightning.LightningModule):
         self.metric = metric
         self.candidates, self.references = candidates, references
         self.found: dict[str, list[float]] = {"texts": [], "seconds": [], "f1": []}
-        self.texts = 0
+        self.encoded = Encoded()
 
     def training_step(self, batch: Any, batch_index: int) -> torch.Tensor:
         return self.layer(torch.ones(1)).sum()  # type: ignore[no-any-return]
 
     def on_validation_epoch_start(self) -> None:
-        self.texts, self.begin = 0, time.perf_counter()
+        self.before, self.begin = self.encoded.texts, time.perf_counter()
 
     def validation_step(self, batch: torch.Tensor, batch_index: int) -> None:
         if self.metric is not None:
@@ -103,7 +104,8 @@ class Host(lightning.LightningModule):
         f1 = torch.zeros(1) if self.metric is None else self.metric.compute()["f1"]
         if self.metric is not None:
             self.metric.reset()
-        for name, value in (("texts", self.texts), ("seconds", time.perf_counter() - self.begin), ("f1", f1.mean())):
+        texts = self.encoded.texts - self.before
+        for name, value in (("texts", texts), ("seconds", time.perf_counter() - self.begin), ("f1", f1.mean())):
             self.found[name].append(float(value))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -149,24 +151,13 @@ def run(kind: str, n: int, folder: Path) -> None:
         torch.distributed.init_process_group("gloo", init_method=meeting, rank=int(rank), world_size=world)
     candidates, references, _ = pairs(n)
     module = Host(metric_of(kind), candidates, references)
-
-    # Whatever encodes, and whoever holds it, begins with the embeddings.
-    from transformers.models.bert.modeling_bert import BertEmbeddings
-
-    forward = BertEmbeddings.forward
-
-    def counted(self: Any, *inputs: Any, **keywords: Any) -> Any:
-        ids = keywords.get("input_ids", inputs[0] if inputs else None)
-        module.texts += len(ids)
-        return forward(self, *inputs, **keywords)
-
-    BertEmbeddings.forward = counted
     strategy = "auto" if world == 1 else "ddp_find_unused_parameters_true" if kind.endswith("model=") else "ddp"
     trainer = lightning.Trainer(
         accelerator="cpu", devices=world, strategy=strategy, max_epochs=EPOCHS, num_sanity_val_steps=0, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
     )  # fmt: skip
-    trainer.fit(module)
+    with counted() as module.encoded:
+        trainer.fit(module)
     file = folder / f"{rank}.ckpt"
     torch.save(module.state_dict(), file)
     parameters = sum(parameter.numel() for parameter in module.parameters())

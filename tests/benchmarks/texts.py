@@ -29,3 +29,12 @@ def pairs(n: int) -> tuple[list[str], list[str], str]:
         return " ".join(parts) + "."
 
     return [sentence() for _ in range(n)], [sentence() for _ in range(n)], "made-up sentences"
+
+
+def distinct_pairs(n: int) -> tuple[list[str], list[str], str]:
+    """Return n pairs of which no text is another, so that each costs the same: some 3,000, and those with numbers."""
+    candidates, references, origin = pairs(min(n, 2998))
+    both: list[list[str]] = []
+    for texts in (candidates, references):
+        both.append([text if i < len(texts) else f"{text} {i}" for i in range(n) for text in [texts[i % len(texts)]]])
+    return both[0], both[1], origin

@@ -10,6 +10,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import ctypes
 import gc
+import json
 import random
 import statistics
 import subprocess
@@ -51,7 +52,7 @@ def main() -> None:
     """Print every figure."""
     warnings.simplefilter("ignore")
     if sys.argv[1:2] == ["measure"]:
-        measure_memory(idf=sys.argv[2] == "idf")
+        print(json.dumps(measure_memory(int(sys.argv[3]), idf=sys.argv[2] == "idf")))
         return
     print(f"{torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
     parts = {"memory": memory, "forward": forward, "compute": compute, "encoder": encoder_time}
@@ -79,12 +80,26 @@ def batches(n: int, size: int) -> Iterator[tuple[list[str], list[str]]]:
 def memory() -> None:
     """Resident memory of the states after many updates of 16 pairs, each kind in a process of its own."""
     for kind in ("plain", "idf"):
-        command = [sys.executable, "-m", "tests.benchmarks.torchmetrics_room", "measure", kind]
-        print(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+        found = measured(kind, 5000)
+        with_idf = "with" if kind == "idf" else "without"
+        print(
+            f"states {with_idf} corpus idf: {found['resident']:.1f} bytes a {found['unit']} resident "
+            f"({found['stored']:.1f} stored)"
+        )
 
 
-def measure_memory(*, idf: bool) -> None:
-    """Print what 80,000 segments in updates of 16 pairs add to the process."""
+def measured(kind: str, updates: int) -> dict[str, Any]:
+    """Return `measure_memory` of a process of its own: of `plain` states, or with corpus `idf`."""
+    command = [sys.executable, "-m", "tests.benchmarks.torchmetrics_room", "measure", kind, str(updates)]
+    found: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return found
+
+
+def measure_memory(updates: int, *, idf: bool) -> dict[str, Any]:
+    """Return the bytes that so many updates of 16 pairs add to the process, and those of the states.
+
+    They are of a token with idf, and of a segment without.
+    """
     metric = fake_metric(idf=idf, embedding_store_bytes=0)
     for batch in batches(300, 16):
         metric.update(*batch)
@@ -92,7 +107,7 @@ def measure_memory(*, idf: bool) -> None:
     metric.reset()
     before = _resident()
     n = 0
-    for step, batch in enumerate(batches(5000, 16)):
+    for step, batch in enumerate(batches(updates, 16)):
         (metric.forward if step % 10 == 0 else metric.update)(*batch)
         n += 16
     metric.encode_waiting()
@@ -101,11 +116,10 @@ def measure_memory(*, idf: bool) -> None:
     used = _resident() - before
     columns = MATCH_COLUMNS if idf else SCORE_COLUMNS
     stored = sum(metric.column(name).nbytes for name in columns)
+    unit = "segment"
     if idf:
-        tokens = metric.column("candidate_ids").numel() + metric.column("reference_ids").numel()
-        print(f"states with corpus idf: {used / tokens:.1f} bytes a token resident ({stored / tokens:.1f} stored)")
-    else:
-        print(f"states without corpus idf: {used / n:.1f} bytes a segment resident ({stored / n:.1f} stored)")
+        n, unit = metric.column("candidate_ids").numel() + metric.column("reference_ids").numel(), "token"
+    return {"unit": unit, "resident": used / n, "stored": stored / n}
 
 
 def _resident() -> int:
