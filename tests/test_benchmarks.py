@@ -86,8 +86,8 @@ def test_cells(value: object, cell: str) -> None:
 def rows() -> list[dict[str, object]]:
     """Return a table as the sections make it."""
     return [
-        {"package": "bertscore_metric", "settings": "float32", "seconds": 1.5, "rounds": [1.4, 1.5, 1.6]},
-        {"package": "bert_score", "settings": "float32", "seconds": 3.0, "ratio": 2.0},
+        {"package": "bertscore_metric", "settings": "float32", "pairs": 8, "seconds": 1.5, "rounds": [1.4, 1.5, 1.6]},
+        {"package": "bert_score", "settings": "float32", "pairs": 8, "seconds": 3.0, "ratio": 2.0},
     ]
 
 
@@ -97,8 +97,8 @@ def test_markdown() -> None:
         {"threads": 2}, {"passes": Section("a pass", rows(), [Target("pass", "times", 1.35, 2.0)], ["Note."])}
     )
     assert "| pass | times | >= 1.35 | 2 | yes |" in text
-    assert "| package | settings | seconds | ratio |" in text
-    assert "| bertscore_metric | float32 | 1.5 |  |" in text
+    assert "| package | settings | pairs | seconds | ratio |" in text
+    assert "| bertscore_metric | float32 | 8 | 1.5 |  |" in text
     assert "Note." in text
     assert "threads 2" in text
 

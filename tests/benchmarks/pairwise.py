@@ -1,5 +1,6 @@
 """All candidates of one source against one another, as flattened pairs: each text should be encoded once."""
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +56,7 @@ def measure(options: Options) -> Section:
     in_turn(runs, 1)
     rounds = in_turn(runs, REPEATS * options.rounds)
     least = [sum(both) for both in zip(rounds.seconds["encoding"], rounds.seconds["matching"], strict=True)]
-    times = sorted(a / b for a, b in zip(rounds.seconds["all pairs"], least, strict=True))[len(least) // 2]
+    times = statistics.median(a / b for a, b in zip(rounds.seconds["all pairs"], least, strict=True))
     off = difference(rounds.results["all pairs"], rounds.results.get(BERT_SCORE))
     named = {
         "all pairs": (OURS, "all pairs in one list"),

@@ -93,6 +93,7 @@ def _passes(
         rows.append({
             "package": package,
             "settings": settings,
+            "pairs": len(candidates),
             "seconds": seconds,
             "pairs/s": len(candidates) / seconds,
             "GFLOP/s": reached / 1e9,

@@ -6,7 +6,11 @@ from typing import Any
 
 from bertscore_metric.analysis.figures import new_figure
 
-_TITLES = {"passes": "one pass, MiniLM", "validation": "a validation epoch", "ranks": "a validation epoch, two ranks"}
+_TITLES = {
+    "passes": "one pass of {:,} pairs",
+    "validation": "an epoch of validation, {:,} pairs",
+    "ranks": "the same on two ranks",
+}
 _COLOURS = {"bertscore_metric": "tab:blue", "bert_score": "tab:gray", "torchmetrics": "tab:orange"}
 
 
@@ -14,7 +18,7 @@ def draw_seconds(groups: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) 
     """Draw a panel of bars for each group.
 
     Args:
-        groups: rows with `package`, `settings` and `seconds`; those of the models named `large` are left out.
+        groups: rows with `package`, `settings`, `pairs` and `seconds`; those of the models named `large` are left out.
         path: the picture.
     """
     panels = {name: [row for row in rows if row.get("model") != "large"] for name, rows in groups.items()}
@@ -27,7 +31,7 @@ def draw_seconds(groups: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) 
         axis.bar_label(bars, [f"{value:.1f}" for value in seconds], padding=3)
         axis.margins(x=0.15)
         axis.invert_yaxis()
-        axis.set_title(_TITLES[name])
+        axis.set_title(_TITLES[name].format(rows[0]["pairs"]))
         axis.set_xlabel("seconds")
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
@@ -44,7 +48,7 @@ def draw_costs(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     for axis, column in zip(figure.subplots(1, 2), ("microseconds a token", "peak MB"), strict=True):
         axis.plot([row["pairs"] for row in rows], [row[column] for row in rows], marker="o")
         axis.set_xscale("log")
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.25 * max(row[column] for row in rows))
         axis.set_xlabel("pairs in a call")
         axis.set_ylabel(column)
         axis.grid(alpha=0.3)

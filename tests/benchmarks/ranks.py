@@ -58,6 +58,7 @@ def _row(kind: str, two: list[dict[str, Any]], one: list[dict[str, Any]], option
     return {
         "package": package,
         "settings": settings,
+        "pairs": options.epoch_pairs,
         "seconds": statistics.median(slower),
         "torchmetrics took x": ratio,
         "texts encoded by each rank": " + ".join(f"{rank[kind][-1][TEXTS]:,}" for rank in two),

@@ -121,6 +121,7 @@ def _row(rounds: Rounds, kind: Any) -> dict[str, Any]:
     return {
         "package": kind[0],
         "settings": kind[1],
+        "pairs": len(f1),
         "seconds": rounds.median(kind),
         "first epoch": epochs[0] if epochs else None,
         "last epoch": epochs[-1] if epochs else None,
