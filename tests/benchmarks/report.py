@@ -141,8 +141,9 @@ def target_rows(targets: Sequence[Target]) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a Markdown table; a column is there if a row has it, and lists are left out."""
-    columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, list)))
+    """Return rows as a Markdown table; a column is there if a row has a value for it, and lists are left out."""
+    named = (name for row in rows for name, value in row.items() if value is not None and not isinstance(value, list))
+    columns = list(dict.fromkeys(named))
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(number(row.get(name)) for name in columns) + " |" for row in rows]
     return "\n".join(lines)
