@@ -94,7 +94,7 @@ def test_missing_weights_in_kept_blocks_are_an_error(tmp_path: Path) -> None:
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
     assert BERTScorer(str(folder), num_layers=2).signature["layer"] == "2"
     with pytest.raises(
-        ValueError, match=r"The weights of broken lack 16 tensors of the layers that are used \(encoder"
+        ValueError, match=r"The weights of broken lack 16 of the tensors of the layers that are used \(encoder"
     ):
         BERTScorer(str(folder), num_layers=3)
 

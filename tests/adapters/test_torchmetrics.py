@@ -490,7 +490,7 @@ def test_weights_that_are_not_finite(tmp_path: Path) -> None:
         next(model.encoder.parameters())[0] = torch.nan
     model.save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="not finite in 1 tensors"):
+    with pytest.raises(ValueError, match="not finite in 1 of their tensors"):
         BERTScore(str(tmp_path), num_layers=2)
 
 
