@@ -102,6 +102,8 @@ def check_index(index: SupportsIndex, n_segments: int) -> int:
         IndexError: there are fewer segments.
     """
     try:
+        if isinstance(index, bool):
+            raise TypeError
         number = operator.index(index)
     except TypeError:
         raise TypeError(f"A segment is named by its number (int), got {type(index).__name__}.") from None

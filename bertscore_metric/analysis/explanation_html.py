@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from bertscore_metric.spelling import bare
+from bertscore_metric.spelling import bare, visible
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
@@ -22,7 +23,7 @@ def to_html(explanation: Explanation) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template of this folder with values, escaped.
+    """Fill a template of this folder with values, escaped; control characters and turns of direction are spelled out.
 
     Raises:
         ImportError: jinja2 is not installed.
@@ -33,9 +34,15 @@ def render(template: str, **values: Any) -> str:
         raise ImportError("HTML pages need jinja2: pip install 'bertscore_metric[plot]'.") from error
     loader = PackageLoader("bertscore_metric.analysis", "templates")
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
     )
     return environment.get_template(template).render(**values)
+
+
+def _shown(value: Any) -> Any:
+    if hasattr(value, "__html__"):  # made by a macro from values that were shown already
+        return value
+    return re.sub(r"[^\r\n\t]+", lambda run: visible(run[0]), str(value))
 
 
 def view(explanation: Explanation) -> dict[str, Any]:

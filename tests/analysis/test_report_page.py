@@ -10,6 +10,7 @@ from conftest import TOLERANCE, shared_scorer
 
 from bertscore_metric import BERTScorer
 from bertscore_metric.analysis.report_page import drawn_segments, lowest_segments, report_page, write_sample
+from bertscore_metric.embeddings import check_index
 
 HOSTILE = '<script>alert("x")</script>'
 C = ["the cat sat", "a dog ran", "", HOSTILE, "bananas", "the red table"] * 5
@@ -85,3 +86,20 @@ def test_no_segments(scorer: BERTScorer) -> None:
     with pytest.warns(UserWarning, match="No segments"):
         result = scorer.score([], [])
     assert "BERTScore of 0 segments" in report_page(result, scorer, [], [])
+
+
+def test_turns_and_control_characters_are_spelled_out(scorer: BERTScorer) -> None:
+    """A text can neither turn the direction of what follows it nor put control characters into a page."""
+    hostile = "a \u202ecat\u2066 \x1b[2J\x07 \x9b sat"
+    texts = [[hostile, "a dog"], [[hostile + " down"], ["it rains"]]]
+    explained = scorer.explain(hostile, hostile + " down", corpus=["a cat"]).to_html()
+    for page in (explained, report_page(scorer.score(*texts), scorer, *texts)):
+        assert not set("\u202e\u2066\x1b\x07\x9b") & set(page)
+        assert 'dir="auto"' in page
+    assert "\\u202ecat\\u2066 \\x1b[2J\\x07" in page
+
+
+def test_number_is_no_bool() -> None:
+    """`True` is not segment 1."""
+    with pytest.raises(TypeError, match="number \\(int\\), got bool"):
+        check_index(True, 2)
