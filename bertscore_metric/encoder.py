@@ -306,15 +306,16 @@ def _check_complete(source: ModelSource, model: Any, missing: set[str], num_laye
     used = [name for name, tensor in model.state_dict(keep_vars=True).items() if name in missing and id(tensor) in kept]
     if used:
         raise ValueError(
-            f"The weights of {source.name} lack {len(used)} of the tensors of the layers that are used ({', '.join(used[:3])}"
-            f"{', ...' if len(used) > 3 else ''}); they would be random. Is this a checkpoint of another architecture?"
+            f"The weights of {source.name} lack {len(used)} of the tensors of the layers that are used "
+            f"({', '.join(used[:3])}{', ...' if len(used) > 3 else ''}); they would be random. "
+            f"Is this a checkpoint of another architecture?"
         )
     tensors = model.state_dict(keep_vars=True).items()
     broken = [name for name, tensor in tensors if id(tensor) in kept and not bool(torch.isfinite(tensor).all())]
     if broken:
         raise ValueError(
-            f"The weights of {source.name} are not finite in {len(broken)} of their tensors ({', '.join(broken[:3])}); the "
-            f"files are damaged, or their numbers are too large for this dtype."
+            f"The weights of {source.name} are not finite in {len(broken)} of their tensors ({', '.join(broken[:3])}); "
+            f"the files are damaged, or their numbers are too large for this dtype."
         )
 
 

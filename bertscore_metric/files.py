@@ -149,7 +149,10 @@ def write_text(path: str, text: str) -> None:
         target.write_text(text, encoding="utf-8", errors=ESCAPED, newline="\n")
         return
     folder = target.absolute().parent
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".bertscore-", text=False)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".bertscore-", text=False)
+    except OSError as error:  # which would name the temporary file
+        raise OSError(f"Cannot write {path}: {error.strerror} (its folder takes no new file).") from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors=ESCAPED, newline="\n") as stream:
             stream.write(text)

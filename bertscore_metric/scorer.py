@@ -267,6 +267,9 @@ class BERTScorer:
     ) -> Explanation:
         """Explain the score of one segment, token by token.
 
+        The segment is embedded alone: in bfloat16 and float16, whose rounding depends on the batch, its score may
+        differ from the one in a corpus by some 2e-4.
+
         Args:
             candidate: one text.
             reference: one text, or several, of which the one that decides the number `by` is explained.

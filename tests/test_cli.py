@@ -12,7 +12,7 @@ import torch
 from conftest import TESTS, model_path
 from safetensors.torch import load_file
 
-from bertscore_metric import IdfTable, cli, registry, score
+from bertscore_metric import IdfTable, cli, files, registry, score
 from bertscore_metric.cli import options
 
 CANDIDATES = ["the cat sat on the red table.", "", "I like lemons.", "a dog"]
@@ -378,6 +378,14 @@ def test_windows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert result.n_windows > 0
     assert json.loads(run(capsys, "score", "--json", *words))["n_windows"] == result.n_windows
+
+
+def test_folder_that_takes_no_file(folder: Path) -> None:
+    """A file that cannot be made is named as the user named it."""
+    if not Path("/proc").is_dir():
+        pytest.skip("there is no folder here in which nobody can make a file")
+    with pytest.raises(OSError, match=r"^Cannot write /proc/x\.html: .*its folder takes no new file"):
+        files.write_text("/proc/x.html", "a")
 
 
 def test_output_writes_into_links(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -215,7 +215,7 @@ def _explain_pair(
         contributions.append(weight / weight.sum().clamp(min=1e-300) * (counted[0] - base) / (1 - base))
     scores = [*raw, f1_score(*raw)]
     precision, recall, f1 = (rescale(x, base[None]).item() for x, base in zip(scores, baseline, strict=True))
-    candidate_match, reference_match = _matches(similar, *masks)
+    candidate_match, reference_match = _matches(similar, *(mask & has_text for mask in masks))
     ids = [text.ids.tolist() for text in (candidate, reference)]
     return Explanation(
         candidate_tokens=tuple(tokenizer.spelled(ids[0])),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
 
 _WRITTEN_CELLS = 400  # beyond that, numbers in the cells are too small to read
+_LARGEST_SIDE = 8000  # pixels of a file; what has some 300 tokens on a side is drawn more coarsely
 _LONGEST_LABEL = 24  # characters; what is longer is cut, with an ellipsis
 _MISSING_MARK = "\N{WHITE SQUARE}"
 
@@ -59,7 +60,8 @@ def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
 
 def write(explanation: Explanation, file: Path) -> None:
     """Draw into a file; its ending (.png, .svg, .pdf) says the format."""
-    draw(explanation).savefig(file, dpi=150)
+    figure = draw(explanation)
+    figure.savefig(file, dpi=min(150, int(_LARGEST_SIDE / max(figure.get_size_inches()))))
 
 
 def _label(ax: Axes, explanation: Explanation, font: float) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertscore_metric.analysis.explanation_html import render, view
+from bertscore_metric.analysis.explanation_html import plain, render, view
 from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.report import BERTScoreResult
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WORST = 10
 SAMPLE = 20
 _POINTS = 2000  # beyond that, points hide one another and density is drawn instead
+_JUDGED = ("judgement", "comment")  # columns that annotators fill in
 
 
 @dataclass(frozen=True)
@@ -93,17 +94,39 @@ def write_sample(
 ) -> None:
     """Write the sample as CSV for annotators, in random order: number, candidate, references, an empty judgement.
 
-    Scores are left out, so that nobody is led by them; they are found again by the number, from 0. Arguments as for
+    Scores are left out, so that nobody is led by them; they are found again by the number, from 0. A text that a
+    spreadsheet would take for a formula (it begins with = + - @) gets an apostrophe in front. Arguments as for
     `report_page`.
     """
     drawn = [_row(result, candidates, references, index) for index in drawn_segments(result, sample, seed)]
     most = max((len(row.references) for row in drawn), default=1)
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["segment", "candidate", *(f"reference_{k + 1}" for k in range(most)), "judgement", "comment"])
+        table.writerow(["segment", "candidate", *(f"reference_{k + 1}" for k in range(most)), *_JUDGED])
         for row in drawn:
             padding = [""] * (most - len(row.references))
-            table.writerow([row.number, row.candidate, *row.references, *padding, "", ""])
+            table.writerow([row.number, *map(_cell, (row.candidate, *row.references)), *padding, "", ""])
+
+
+def check_sample(path: Path) -> None:
+    """Refuse to write a sample over a file that holds judgements, or that is no sample.
+
+    Raises:
+        ValueError: it would be lost; the message says what to do.
+    """
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        table = csv.DictReader(file)
+        ours = {"segment", "candidate", *_JUDGED} <= set(table.fieldnames or ())
+        if ours and not any(row[name] for row in table for name in _JUDGED):
+            return
+    what = "holds judgements" if ours else "is not a sample of an earlier report"
+    raise ValueError(f"--sample would write over {path}, which {what}; move it away, or give --report another name.")
+
+
+def _cell(text: str) -> str:
+    return f"'{plain(text)}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else plain(text)
 
 
 def lowest_segments(result: BERTScoreResult, n: int) -> list[int]:

@@ -101,6 +101,10 @@ def score(
     pages = _pages(report, sample, candidates)
     inputs = [*texts, config, idf_texts, idf_table, *options.read_by(chosen)]
     files.check_outputs({"--output": output, **pages}, inputs)
+    if pages.get("--sample") is not None:
+        from bertscore_metric.analysis.report_page import check_sample
+
+        check_sample(user_path(str(pages["--sample"])))
     systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     with voice(quiet):
         scorer = _scorer(chosen, idf_table, batch_size=batch_size, device=device, quiet=quiet)

@@ -115,6 +115,7 @@ def test_empty_texts(candidate: str, reference: str) -> None:
     assert not pair.precision_contributions.any()
     assert not pair.recall_contributions.any()
     assert "P 0.000000" in pair.to_text()
+    assert set(pair.candidate_match.tolist()) | set(pair.reference_match.tolist()) <= {-1}
 
 
 def test_words_add_up() -> None:
@@ -243,3 +244,16 @@ def test_no_control_characters_reach_a_terminal() -> None:
     pair = shared_scorer("roberta", num_layers=2).explain("\x1b]0;x\x07 hi\x1b[2J\x9b31m \u202eevil", "ok")
     assert not set("\x1b\x9b\x07\u202e") & set(pair.to_text())
     assert "\\x1b" in pair.to_text()
+
+
+def test_large_pictures_are_bounded(tmp_path: Path) -> None:
+    """A picture of very long texts has no more pixels on a side than can be opened."""
+    from PIL import Image
+
+    from bertscore_metric.analysis.heat_map import _LARGEST_SIDE
+
+    text = "the cat sat on the mat and then it " * 40
+    pair = shared_scorer("minilm", num_layers=0).explain(text, text)
+    pair.save(tmp_path / "large.png")
+    with Image.open(tmp_path / "large.png") as picture:
+        assert _LARGEST_SIDE * 0.9 < max(picture.size) <= _LARGEST_SIDE

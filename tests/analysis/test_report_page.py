@@ -9,7 +9,13 @@ import torch
 from conftest import TOLERANCE, shared_scorer
 
 from bertscore_metric import BERTScorer
-from bertscore_metric.analysis.report_page import drawn_segments, lowest_segments, report_page, write_sample
+from bertscore_metric.analysis.report_page import (
+    check_sample,
+    drawn_segments,
+    lowest_segments,
+    report_page,
+    write_sample,
+)
 from bertscore_metric.embeddings import check_index
 
 HOSTILE = '<script>alert("x")</script>'
@@ -103,3 +109,31 @@ def test_number_is_no_bool() -> None:
     """`True` is not segment 1."""
     with pytest.raises(TypeError, match="number \\(int\\), got bool"):
         check_index(True, 2)
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_sample_runs_nothing_in_a_spreadsheet(scorer: BERTScorer, tmp_path: Path) -> None:
+    """Texts that begin like formulas get an apostrophe, and what acts unseen is spelled out."""
+    candidates = ['=HYPERLINK("http://x")', "+1+1", "@SUM(A1)", "-2+3", "a\0b \u202e", "two\nlines"]
+    references = [[text] for text in candidates]
+    result = scorer.score(candidates, references)
+    write_sample(tmp_path / "s.csv", result, candidates, references, sample=6)
+    with (tmp_path / "s.csv").open(encoding="utf-8", newline="") as file:
+        cells = {int(row["segment"]): (row["candidate"], row["reference_1"]) for row in csv.DictReader(file)}
+    shown = [f"'{text}" for text in candidates[:4]] + ["a\\x00b \\u202e", "two\nlines"]
+    assert [cells[number] for number in range(6)] == [(text, text) for text in shown]
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_judgements_are_not_written_over(scorer: BERTScorer, tmp_path: Path) -> None:
+    """A sample that somebody worked on, or a file of another kind, is refused; an untouched one is not."""
+    file = tmp_path / "s.csv"
+    check_sample(file)
+    write_sample(file, scorer.score(["a"], ["b"]), ["a"], [["b"]], sample=1)
+    check_sample(file)
+    file.write_text(file.read_text(encoding="utf-8").replace(",,", ",,good"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"would write over .*s\.csv, which holds judgements; move it away"):
+        check_sample(file)
+    file.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"which is not a sample of an earlier report; move it away"):
+        check_sample(file)
