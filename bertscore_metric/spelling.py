@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 _MOST_BYTES = 4  # of a character in UTF-8
 _TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-_REST = "⋯"  # stands at a token that completes the character shown at the one before
+_REST = "⋯"  # is shown for a token that completes the character at the one before, and is spelled ""
 # How vocabularies mark where words begin or go on, and where the mark stands.
 _CONTINUES_BEFORE, _BEGINS_BEFORE, _ENDS_AFTER, _CONTINUES_AFTER = "##", "▁", "</w>", "@@"
 
 
 def spell_bytes(tokens: Sequence[str], decode: Callable[[list[str]], str]) -> list[str]:
-    r"""Spell tokens that stand for bytes: a character of several at the first, `⋯` at the others, a space as `▁`.
+    r"""Spell tokens that stand for bytes: a character of several at the first, nothing at the others, a space as `▁`.
 
     Args:
         tokens: [token], as the vocabulary spells them, without special tokens.
@@ -22,7 +22,7 @@ def spell_bytes(tokens: Sequence[str], decode: Callable[[list[str]], str]) -> li
 
     Example:
         >>> spell_bytes(["a", "b"], lambda tokens: "".join(tokens).replace("ab", "é").replace("a", "\ufffd"))
-        ['é', '⋯']
+        ['é', '']
     """
     spelled: list[str] = []
     while len(spelled) < len(tokens):
@@ -34,7 +34,7 @@ def spell_bytes(tokens: Sequence[str], decode: Callable[[list[str]], str]) -> li
         else:
             end, text = begin + 1, decode([tokens[begin]]) or _INCOMPLETE
         spelled.append(text.replace(" ", _BEGINS_BEFORE).replace("\n", "\\n").replace("\t", "\\t"))
-        spelled += [_REST] * (end - begin - 1)
+        spelled += [""] * (end - begin - 1)
     return spelled
 
 
@@ -66,7 +66,8 @@ def word_numbers(tokens: Sequence[str], special: Sequence[bool], mark: str) -> l
         mark: of the vocabulary, from `word_mark`. Without one every token is a word.
 
     Returns:
-        [token]; wide characters (Chinese, Japanese, Korean) always begin a word, for such text has no spaces to tell.
+        [token]; wide characters (Chinese, Japanese, Korean) begin a word, for such text has no spaces to tell. A token
+        that is only the space in front of a word belongs to that word.
 
     Example:
         >>> word_numbers(["[CLS]", "em", "##bed", "it", "[SEP]"], [True, False, False, False, True], "##")
@@ -75,13 +76,10 @@ def word_numbers(tokens: Sequence[str], special: Sequence[bool], mark: str) -> l
     numbers: list[int] = []
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else ""
-        begins = (
-            not index
-            or special[index]
-            or special[index - 1]
-            or (token != _REST and _begins(token, before, mark))
-            or unicodedata.east_asian_width(token.removeprefix(_CONTINUES_BEFORE)[:1] or " ") in "WF"
-        )
+        begins = not index or special[index] or special[index - 1]
+        if not begins and token and not before == mark == _BEGINS_BEFORE:
+            piece = token.removeprefix(_CONTINUES_BEFORE)
+            begins = _begins(token, before, mark) or unicodedata.east_asian_width(piece[:1] or " ") in "WF"
         numbers.append((numbers[-1] if numbers else -1) + int(begins))
     return numbers
 
@@ -98,23 +96,25 @@ def _begins(token: str, before: str, mark: str) -> bool:
     return True
 
 
-def bare(token: str) -> str:
-    """Return a token without the marks of its vocabulary, or the mark where there is nothing else.
+def bare(token: str, mark: str) -> str:
+    """Return a token without the mark of its vocabulary, or the mark where there is nothing else.
 
     Example:
-        >>> bare("##bed"), bare("▁there"), bare("▁"), bare("happy</w>")
-        ('bed', 'there', '▁', 'happy')
+        >>> bare("##bed", "##"), bare("▁there", "▁"), bare("▁", "▁"), bare("##bed", "▁")
+        ('bed', 'there', '▁', '##bed')
     """
-    return _unmarked(token) or token
+    return _unmarked(token, mark) or token
 
 
 def visible(token: str) -> str:
-    r"""Return a token whose control characters, and those that turn the direction of a line, are spelled out.
+    r"""Return a token as it is shown: `⋯` for the rest of a character; what controls or turns a line is spelled out.
 
     Example:
-        >>> visible("\x1b[2J")
-        '\\x1b[2J'
+        >>> visible("\x1b[2J"), visible("")
+        ('\\x1b[2J', '⋯')
     """
+    if not token:
+        return _REST
     return "".join(
         letter.encode("unicode_escape").decode()
         if unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in _TURNS
@@ -123,18 +123,15 @@ def visible(token: str) -> str:
     )
 
 
-def join(tokens: Sequence[str]) -> str:
+def join(tokens: Sequence[str], mark: str) -> str:
     """Join the tokens of a word, without the marks of its pieces.
 
     Example:
-        >>> join(["em", "##bed", "##ding"]), join(["▁em", "bedding"]), join(["hap@@", "py"])
+        >>> join(["em", "##bed", "##ding"], "##"), join(["▁em", "bedding"], "▁"), join(["hap@@", "py"], "@@")
         ('embedding', 'embedding', 'happy')
     """
-    return (
-        "".join("" if index and token == _REST else _unmarked(token) for index, token in enumerate(tokens)) or tokens[0]
-    )
+    return "".join(_unmarked(token, mark) for token in tokens) or tokens[0]
 
 
-def _unmarked(token: str) -> str:
-    piece = token.removeprefix(_CONTINUES_BEFORE).removeprefix(_BEGINS_BEFORE)
-    return piece.removesuffix(_ENDS_AFTER).removesuffix(_CONTINUES_AFTER)
+def _unmarked(token: str, mark: str) -> str:
+    return token.removeprefix(mark) if mark in (_CONTINUES_BEFORE, _BEGINS_BEFORE) else token.removesuffix(mark)

@@ -241,7 +241,10 @@ class TextTokenizer:
         return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
 
     def spelled(self, ids: Sequence[int]) -> list[str]:
-        """Return tokens as people read them: bytes as characters, a leading space as `▁`; special ones as they are."""
+        """Return tokens as people read them: bytes as characters, a leading space as `▁`; special ones as they are.
+
+        Where several tokens form a character, the first has it and the others are empty.
+        """
         tokens = self.tokens(ids)
         if not _spells_bytes(self._tokenizer):
             return tokens
@@ -253,10 +256,11 @@ class TextTokenizer:
 
     def words(self, ids: Sequence[int]) -> list[int]:
         """Return the number of the word that each token of a text belongs to; a special token is one of its own."""
-        return word_numbers(self.spelled(ids), [token in self.special_ids for token in ids], self._word_mark)
+        return word_numbers(self.spelled(ids), [token in self.special_ids for token in ids], self.word_mark)
 
     @cached_property
-    def _word_mark(self) -> str:
+    def word_mark(self) -> str:
+        """Mark by which the vocabulary tells words from pieces of words, "" without one."""
         return word_mark(self._tokenizer.get_vocab())
 
     def __getstate__(self) -> dict[str, Any]:

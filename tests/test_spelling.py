@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from conftest import model_path
+from conftest import TOLERANCE, model_path, shared_scorer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,13 +18,13 @@ def decode(tokens: list[str]) -> str:
     return b"".join(bytes.fromhex(token) for token in tokens).decode(errors="replace")
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd ▁⋯\n\t"), max_size=20))
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd ▁\n\t"), max_size=20))
 def test_bytes_spell_the_text(text: str) -> None:
     """One token a byte: the characters come out whole, in order, and a token for every byte."""
     tokens = [f"{byte:02x}" for byte in text.encode()]
     spelled = spell_bytes(tokens, decode)
     assert len(spelled) == len(tokens)
-    assert "".join(spelled).replace("⋯", "") == text
+    assert "".join(spelled) == text
 
 
 def test_bytes_that_are_no_character() -> None:
@@ -57,20 +57,26 @@ def test_marks(vocabulary: list[str], mark: str) -> None:
         (["the", "em@@", "beds"], "@@", ["the", "embeds"]),
         (["▁你", "好", "吗"], "▁", ["你", "好", "吗"]),
         (["你", "##好"], "##", ["你", "好"]),
-        (["▁🙂", "⋯", "⋯", "▁a"], "▁", ["🙂", "a"]),
+        (["▁🙂", "", "", "▁a"], "▁", ["🙂", "a"]),
+        (["▁", "🙂", "", "", "▁a"], "▁", ["🙂", "a"]),
+        (["▁", "東", "", "京", "▁", "▁a", "▁"], "▁", ["東", "京", "a", "▁"]),
+        (["a", "⋯", "##", "@@", "</w>"], "▁", ["a⋯##@@</w>"]),
         (["a", "b"], "", ["a", "b"]),
     ],
 )
 def test_words(tokens: list[str], mark: str, words: list[str]) -> None:
     """Pieces join to words, whatever marks them."""
     numbers = word_numbers(tokens, [False] * len(tokens), mark)
-    joined = [join([t for t, n in zip(tokens, numbers, strict=True) if n == word]) for word in range(numbers[-1] + 1)]
+    joined = [
+        join([t for t, n in zip(tokens, numbers, strict=True) if n == word], mark) for word in range(numbers[-1] + 1)
+    ]
     assert joined == words
 
 
 def test_bare_tokens() -> None:
     """A token of nothing but a mark stays visible."""
-    assert [bare(token) for token in ("##", "▁", "##a", "▁a", "a</w>")] == ["##", "▁", "a", "a", "a"]
+    given = {"##": "##", "▁": "▁", "##a": "##", "▁a": "▁", "a</w>": "</w>", "##b": "▁"}
+    assert [bare(token, mark) for token, mark in given.items()] == ["##", "▁", "a", "a", "a", "##b"]
 
 
 @pytest.mark.parametrize("name", ["minilm", "roberta", "xlm-roberta", "t5", "xlnet", "llama", "gpt2", "albert", "bart"])
@@ -82,9 +88,28 @@ def test_every_family_of_tokenizers(name: str) -> None:
     assert len(numbers) == len(spelled) == len(ids)
     assert numbers[0] == 0
     assert all(later - earlier in (0, 1) for earlier, later in pairwise(numbers))
-    words = [join([t for t, n in zip(spelled, numbers, strict=True) if n == word]) for word in range(numbers[-1] + 1)]
+    words = [
+        join([t for t, n in zip(spelled, numbers, strict=True) if n == word], tokenizer.word_mark)
+        for word in range(numbers[-1] + 1)
+    ]
     assert words.index("hello") < words.index("there")
     assert not any("Ġ" in token for token in spelled)
     for index, token in enumerate(ids):
         if token in tokenizer.special_ids:
             assert numbers.count(numbers[index]) == 1
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a⋯b", ("a⋯b",)),
+        ("x ##y@@ z</w>", ("x", "##y@@", "z</w>")),
+        ("東京 🙂 é a", ("東", "京", "🙂", "é", "a")),
+    ],
+)
+def test_nothing_of_a_text_is_lost(name: str, text: str, words: tuple[str, ...]) -> None:
+    """What looks like the mark of a vocabulary is text where it stands in one, and a lone space joins its word."""
+    pair = shared_scorer(name, num_layers=1).explain(text, "a").words()
+    assert tuple(token for token in pair.candidate_tokens if token not in ("<s>", "</s>")) == words
+    assert float(pair.precision_contributions.sum()) == pytest.approx(pair.precision, abs=TOLERANCE)

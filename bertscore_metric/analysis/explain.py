@@ -33,13 +33,13 @@ class Explanation:
 
     Args:
         candidate_tokens, reference_tokens: [cand] and [ref], special tokens included, as people read them: `##` goes on
-            with a word, `▁` is a space in front.
+            with a word, `▁` is a space in front, and a token that completes the character before it is empty.
         similarity: [cand, ref] float32, cosines before rescaling.
         candidate_match: [cand] int64, the reference's token that each is matched to; -1 where it is matched to none.
         reference_match: [ref] int64, the same for the reference's tokens.
         candidate_weights, reference_weights: [cand] and [ref] float64, 1 or idf; 0 for what does not count.
-        precision_contributions: [cand] float64; their sum is `precision`.
-        recall_contributions: [ref] float64; their sum is `recall`.
+        precision_contributions: [cand] float64; their sum is `precision` but for its rounding to float32.
+        recall_contributions: [ref] float64; their sum is `recall` but for its rounding to float32.
         precision, recall, f1: of this pair, rescaled where the scorer rescales.
         reference_number: which of the references it is, from 0.
         signature: of the scorer.
@@ -65,6 +65,7 @@ class Explanation:
     signature: str
     candidate_words: tuple[int, ...] = dataclasses.field(repr=False)
     reference_words: tuple[int, ...] = dataclasses.field(repr=False)
+    word_mark: str = dataclasses.field(repr=False)
 
     def words(self) -> Explanation:
         """Return the same with the pieces of a word joined.
@@ -85,8 +86,8 @@ class Explanation:
         candidate_match, reference_match = _matches(similar, matchable_cand, matchable_ref)
         return dataclasses.replace(
             self,
-            candidate_tokens=_joined(self.candidate_tokens, self.candidate_words),
-            reference_tokens=_joined(self.reference_tokens, self.reference_words),
+            candidate_tokens=_joined(self.candidate_tokens, self.candidate_words, self.word_mark),
+            reference_tokens=_joined(self.reference_tokens, self.reference_words, self.word_mark),
             similarity=similar,
             candidate_match=candidate_match,
             reference_match=reference_match,
@@ -96,6 +97,7 @@ class Explanation:
             recall_contributions=_total(self.recall_contributions, ref),
             candidate_words=tuple(range(len(similar))),
             reference_words=tuple(range(similar.shape[1])),
+            word_mark="",
         )
 
     def to_text(self, *, color: bool = False) -> str:
@@ -234,6 +236,7 @@ def _explain_pair(
         signature=signature,
         candidate_words=tuple(tokenizer.words(ids[0])),
         reference_words=tuple(tokenizer.words(ids[1])),
+        word_mark=tokenizer.word_mark,
     )
 
 
@@ -263,8 +266,8 @@ def _total(values: Tensor, groups: Tensor) -> Tensor:
     return torch.zeros(n, dtype=values.dtype).index_add(0, groups, values)
 
 
-def _joined(tokens: Sequence[str], words: Sequence[int]) -> tuple[str, ...]:
+def _joined(tokens: Sequence[str], words: Sequence[int], mark: str) -> tuple[str, ...]:
     pieces: list[list[str]] = [[] for _ in range(max(words, default=-1) + 1)]
     for token, word in zip(tokens, words, strict=True):
         pieces[word].append(token)
-    return tuple(join(word) for word in pieces)
+    return tuple(join(word, mark) for word in pieces)

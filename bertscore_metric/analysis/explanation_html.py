@@ -63,10 +63,10 @@ def view(explanation: Explanation) -> dict[str, Any]:
         "sides": [
             {"name": "candidate", "number": "precision", "tokens": _tokens(
                 e.candidate_tokens, e.candidate_words, e.candidate_match, e.similarity, e.candidate_weights,
-                e.precision_contributions, e.reference_tokens)},
+                e.precision_contributions, e.reference_tokens, e.word_mark)},
             {"name": "reference", "number": "recall", "tokens": _tokens(
                 e.reference_tokens, e.reference_words, e.reference_match, e.similarity.T, e.reference_weights,
-                e.recall_contributions, e.candidate_tokens)},
+                e.recall_contributions, e.candidate_tokens, e.word_mark)},
         ],
     }  # fmt: skip
 
@@ -79,14 +79,17 @@ def _tokens(
     weights: Tensor,
     contributions: Tensor,
     others: tuple[str, ...],
+    mark: str,
 ) -> list[dict[str, Any]]:
     largest = max(float(contributions.max()), 1e-9) if len(contributions) else 1.0
     rows = []
     for index, (token, match) in enumerate(zip(tokens, matches.tolist(), strict=True)):
-        matched = f"matches {bare(others[match])}, cosine {similar[index, match]:.4f}" if match >= 0 else "no match"
+        matched = "no match"
+        if match >= 0:
+            matched = f"matches {visible(bare(others[match], mark))}, cosine {similar[index, match]:.4f}"
         rows.append(
             {
-                "text": bare(token),
+                "text": visible(bare(token, mark)),
                 "space": bool(index) and words[index] != words[index - 1],
                 "match": match,
                 "counts": float(weights[index]) > 0,

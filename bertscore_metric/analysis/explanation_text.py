@@ -42,7 +42,7 @@ def to_text(explanation: Explanation, *, color: bool = False) -> str:
     )  # fmt: skip
     for name, tokens, words, matches, similar, weights, contributions, others in sides:
         console.print()
-        console.print(_line(tokens, words, weights, contributions, color))
+        console.print(_line([bare(token, e.word_mark) for token in tokens], words, weights, contributions, color))
         table = Table("token", "match", box=None, title=None)
         for column in ("cosine", "weight", "contribution to " + ("P" if name == "candidate" else "R")):
             table.add_column(column, justify="right")
@@ -59,7 +59,7 @@ def to_text(explanation: Explanation, *, color: bool = False) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
-def _line(tokens: tuple[str, ...], words: tuple[int, ...], weights: Tensor, contributions: Tensor, color: bool) -> Text:
+def _line(tokens: list[str], words: tuple[int, ...], weights: Tensor, contributions: Tensor, color: bool) -> Text:
     """Return a text of tokens [token] that is coloured by contribution; tokens without weight are dim."""
     line = Text()
     largest = max(float(contributions.max()), 1e-9) if len(contributions) else 1.0
@@ -69,5 +69,5 @@ def _line(tokens: tuple[str, ...], words: tuple[int, ...], weights: Tensor, cont
         share = max(float(contributions[index]) / largest, 0.0)
         shade = _SHADES[min(round(share * (len(_SHADES) - 1)), len(_SHADES) - 1)]
         style = f"black on {shade}" if float(weights[index]) > 0 else "dim"
-        line.append(visible(bare(token)), style=style if color else "")
+        line.append(visible(token), style=style if color else "")
     return line

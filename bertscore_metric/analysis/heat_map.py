@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.model import BERTScoreWarning
+from bertscore_metric.spelling import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,11 @@ def write(explanation: Explanation, file: Path) -> None:
 
 
 def _label(ax: Axes, explanation: Explanation, font: float) -> None:
-    families, missing = _fonts("".join((*explanation.candidate_tokens, *explanation.reference_tokens)))
+    candidate, reference = (
+        [_short(visible(token)) for token in side]
+        for side in (explanation.candidate_tokens, explanation.reference_tokens)
+    )
+    families, missing = _fonts("".join(candidate + reference))
     if missing:
         warnings.warn(
             f"No installed font has the characters {''.join(sorted(missing))}; they are drawn as {_MISSING_MARK}. A "
@@ -74,11 +79,11 @@ def _label(ax: Axes, explanation: Explanation, font: float) -> None:
             stacklevel=5,
         )
     tables = (
-        (ax.set_xticks, ax.get_xticklabels, explanation.reference_tokens, explanation.reference_weights),
-        (ax.set_yticks, ax.get_yticklabels, explanation.candidate_tokens, explanation.candidate_weights),
+        (ax.set_xticks, ax.get_xticklabels, reference, explanation.reference_weights),
+        (ax.set_yticks, ax.get_yticklabels, candidate, explanation.candidate_weights),
     )
     for set_ticks, labels, tokens, weights in tables:
-        shown = ["".join(_MISSING_MARK if letter in missing else letter for letter in _short(t)) for t in tokens]
+        shown = ["".join(_MISSING_MARK if letter in missing else letter for letter in token) for token in tokens]
         set_ticks(range(len(shown)), shown, fontsize=font, family=families, parse_math=False)
         for label, weight in zip(labels(), weights.tolist(), strict=True):
             label.set_color("black" if weight > 0 else "gray")
