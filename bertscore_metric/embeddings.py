@@ -80,6 +80,10 @@ class EmbeddingCollector:
             "kept_vectors": torch.cat(rows) if rows else torch.empty(0),
         }
 
+    def segment(self, segments: TokenizedSegments, layers: int) -> SegmentEmbeddings:
+        """Return what was collected of the first segment of a call."""
+        return segment_embeddings({name: [column] for name, column in self.columns(segments).items()}, 0, layers)
+
 
 def check_room(n_bytes: int, max_bytes: int) -> None:
     """Refuse to keep more than was allowed.

@@ -15,7 +15,7 @@ from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, s
 from bertscore_metric.baseline import Baseline, find_baseline
 from bertscore_metric.batches import batch_rule
 from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.embeddings import EmbeddingCollector, SegmentEmbeddings, segment_embeddings
+from bertscore_metric.embeddings import EmbeddingCollector, SegmentEmbeddings
 from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.matching import TokenMatches
 from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
@@ -291,9 +291,7 @@ class BERTScorer:
             segments = self.tokenize([candidate], [reference])
             collector = EmbeddingCollector(_EXPLAINED_BYTES)
             self.match(segments, collector=collector)
-            columns = {name: [column] for name, column in collector.columns(segments).items()}
-            segment = segment_embeddings(columns, 0, self.layers)
-            return self.explain_embeddings(segment, self._idf_of(corpus), by=by)
+            return self.explain_embeddings(collector.segment(segments, self.layers), self._idf_of(corpus), by=by)
 
     def explain_embeddings(
         self, segment: SegmentEmbeddings, idf: IdfTable | None = None, *, by: By = "f1"

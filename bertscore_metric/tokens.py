@@ -177,6 +177,7 @@ class TextTokenizer:
         self._tokenizer.truncation_side = "right"
         self._long_text = long_text
         self._prefix = " " if model_type in PREFIX_SPACE_MODEL_TYPES and _is_byte_level(self._tokenizer) else ""
+        self._spells_bytes = _is_byte_level(self._tokenizer) or "ByT5" in type(self._tokenizer).__name__
         self.unknown_id = _unknown_id(self._tokenizer)
         self.pad_id = _pad_id(self._tokenizer)
         self._lock = threading.Lock()  # a fast tokenizer keeps its truncation from call to call
@@ -246,7 +247,7 @@ class TextTokenizer:
         Where several tokens form a character, the first has it and the others are empty.
         """
         tokens = self.tokens(ids)
-        if not _spells_bytes(self._tokenizer):
+        if not self._spells_bytes:
             return tokens
         spelled: list[str] = []
         for special, run in groupby(zip(ids, tokens, strict=True), lambda pair: pair[0] in self.special_ids):
@@ -338,10 +339,6 @@ def _is_byte_level(tokenizer: Any) -> bool:
     if backend is not None:
         return "ByteLevel" in json.dumps(json.loads(backend.to_str()).get("pre_tokenizer"))
     return type(tokenizer).__name__ in ("RobertaTokenizer", "GPT2Tokenizer")
-
-
-def _spells_bytes(tokenizer: Any) -> bool:
-    return _is_byte_level(tokenizer) or "ByT5" in type(tokenizer).__name__
 
 
 def _structural_ids(tokenizer: Any) -> set[int]:

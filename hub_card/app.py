@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import gradio as gr
-from scoring import MAX_FILE_BYTES, MODELS, NUMBERS, columns_of, score_file, score_text
+from scoring import MAX_FILE_BYTES, MODELS, NUMBERS, baselines, columns_of, score_file, score_text
 
 from bertscore_metric import ScoreConfig
 
@@ -25,7 +25,8 @@ EXAMPLES = [
 CSS = """
 .gradio-container { max-width: 78rem !important; margin: 0 auto; }
 .numbers input, .numbers textarea { padding: .4rem; font-variant-numeric: tabular-nums; }
-.heat-map, .scores { overflow-x: auto !important; contain: inline-size; } .heat-map img { min-width: 34rem; }
+.heat-map, .scores { overflow-x: auto !important; contain: inline-size; }
+.heat-map .layout { justify-content: start !important; } .heat-map img { max-width: none !important; zoom: .75; }
 .explanation iframe { width: 100%; height: 24rem; border: 1px solid #ccc; border-radius: .3rem; background: white; }
 """
 
@@ -62,7 +63,8 @@ def build() -> gr.Blocks:
         outputs = [*numbers, best, notes, picture, explanation, signature]
         with tab:
             gr.Examples(EXAMPLES, [candidate, references], label="Examples")
-        button.click(score_text, inputs, outputs, api_name="score_text", concurrency_limit=4)
+        run = button.click(score_text, inputs, outputs, api_name="score_text", concurrency_limit=4)
+        _clear_after_errors(run, outputs)
 
         with gr.Tab("Score a file") as tab, gr.Row():
             with gr.Column():
@@ -85,7 +87,8 @@ def build() -> gr.Blocks:
         file.change(columns_of, file, [column, columns], api_name=False)
         inputs = [file, column, columns, model, layer, idf, rescale, language]
         outputs = [*numbers, notes, table, download, signature]
-        button.click(score_file, inputs, outputs, api_name="score_file", concurrency_limit=2)
+        run = button.click(score_file, inputs, outputs, api_name="score_file", concurrency_limit=2)
+        _clear_after_errors(run, outputs)
 
         with gr.Accordion("How to read it", open=False):
             gr.Markdown(guide())
@@ -98,7 +101,7 @@ def _settings() -> tuple[gr.Dropdown, gr.Number, gr.Checkbox, gr.Textbox]:
         model = gr.Dropdown(names, value=MODELS[0], label="Model")
         layer = gr.Textbox(label="Layer", placeholder="the best")
     with gr.Row():
-        rescale = gr.Checkbox(label="Rescale, so that random pairs score 0")
+        rescale = gr.Checkbox(label="Rescale, so that random pairs score 0", info=f"For {baselines()}.")
         language = gr.Textbox(label="Language of the baseline", placeholder="en, zh, ...")
     return model, layer, rescale, language
 
@@ -110,6 +113,11 @@ def _numbers(*labels: str, width: int = 90) -> list[gr.Textbox]:
 
 def _notes() -> gr.Textbox:
     return gr.Textbox(label="Notes", visible=False, interactive=False)
+
+
+def _clear_after_errors(run: gr.events.Dependency, outputs: list[gr.Component]) -> None:
+    hidden = {one: {} if one.visible else {"visible": False} for one in outputs}
+    run.failure(lambda: [gr.update(value=None, **how) for how in hidden.values()], None, outputs, api_name=False)
 
 
 def _signature() -> gr.Textbox:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import functools
 import html
+import inspect
+import io
 import logging
-import tempfile
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,49 +21,125 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_upload_folder
 
 from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, files
+from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric.registry import baselines_for
 
 MODELS = ("offline", "en", "en_best", "multilingual", "zh", "ko", "sci")  # shipped configs that the page offers
 MAX_CHARACTERS = 5_000  # of a candidate, and of a reference
+MAX_TOGETHER = 20_000  # of a candidate with all its references: what others may have to wait for
 MAX_REFERENCES = 20
 MAX_IDF_CHARACTERS = 200_000
 MAX_FILE_BYTES = 2_000_000
 MAX_ROWS = 5_000
 MAX_DRAWN_TOKENS = 120  # on a side of the heat map; beyond that nobody can read it
 SHOWN_ROWS = 100  # of a file's scores; the download has all
-ROWS_A_STEP = 64  # between two looks at the progress, and between two turns of other users
+ROWS_A_STEP = 64  # at most; between two looks at the progress, and between two turns of other users
 KEPT_SCORERS = 4
+KEPT_BYTES = 2**30  # embeddings of a text with its references, far beyond what the limits above allow
+LONGEST_MESSAGE = 600
 NUMBERS = ("precision", "recall", "f1")
+
+KINDS = {"str": (str, "a text"), "bool": (bool, "true or false"), "list[str]": (list, "a list of texts")}
+# What the package says to programmers, and what users of the page have instead.
+PHRASES = (
+    (r" empty='skip' leaves them out of the mean\.", ""),
+    (r" \(long_text='windows' scores all, long_text='error' refuses such texts\)", ""),
+    (r" A font with them \(for instance from Noto\) can be installed for the picture\.", ""),
+    (r"\bnum_layers=", "layer "),
+    (r"\bsegments\b", "rows"),
+    (r"counted from 0, ind(?:ex|ices) ([\d, ]*\d)", lambda match: f"row{'s' * (', ' in match[1])} {_from_1(match[1])}"),
+    (r"\bcandidates\[(\d+)\]", lambda match: f"The candidate of row {_from_1(match[1])}"),
+    (r"\breferences\[(\d+)\](?:\[\d+\])?", lambda match: f"A reference of row {_from_1(match[1])}"),
+)
 
 _hearing = threading.Lock()  # Python's record of warnings is the process's
 
 
 def in_words(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function's errors appear on the page as messages; the page renders those as HTML, so they are escaped."""
+    """Check a function's arguments, which anybody may send, and let its errors appear on the page as messages.
+
+    The page renders those as HTML, so they are escaped.
+    """
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def told(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments, **named)
+            given = signature.bind(*arguments, **named)
+            for name, value in given.arguments.items():
+                given.arguments[name] = _checked(name, value, signature.parameters[name].annotation)
+            return function(*given.args, **given.kwargs)
         except (TypeError, ValueError, OSError, ImportError, NotImplementedError) as error:
-            message = str(error)
+            message = plain(str(error))
         except Exception:
             logging.getLogger(__name__).exception("An error that the page does not expect")
             message = "Something went wrong that this page did not expect; whoever runs it finds more in its log."
+        if len(message) > LONGEST_MESSAGE:
+            message = f"{message[:LONGEST_MESSAGE]}…"
         raise gr.Error(html.escape(message), duration=None, print_exception=False)
 
     return told
 
 
+def _checked(name: str, value: Any, annotation: str) -> Any:
+    """Return an argument; null is as if nothing had been typed or chosen."""
+    if annotation not in KINDS:
+        return value
+    kind, words = KINDS[annotation]
+    if value is None:
+        return kind()
+    if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
+        raise ValueError(f"{name.replace('_', ' ').capitalize()}: this must be {words}; got {value!r}.")
+    return value
+
+
+def plain(message: str) -> str:
+    """Return a message of the package in the words of the page, whose rows count from 1."""
+    for pattern, instead in PHRASES:
+        message = re.sub(pattern, instead, message)
+    return message
+
+
+def _from_1(numbers: str) -> str:
+    return ", ".join(str(int(number) + 1) for number in numbers.split(", "))
+
+
 @functools.lru_cache(maxsize=KEPT_SCORERS)
 def scorer_for(model: str, layer: int | None, rescale: bool, language: str, idf: bool | tuple[str, ...]) -> BERTScorer:
     """Return a scorer; those used last are kept, and scorers of the same model and layer share its encoder."""
+    model = model or MODELS[0]
     if model not in MODELS:  # a path would be read as a file of settings
         raise ValueError(f"This page offers the models {', '.join(MODELS)}; got {model!r}.")
+    config = ScoreConfig.from_yaml(model)
+    if rescale:
+        _check_baseline(str(config.model_name_or_path), language or config.lang)
     chosen = {"num_layers": layer, "lang": language or None, "rescale_with_baseline": rescale or None, "idf": idf}
     given = {name: value for name, value in chosen.items() if value is not None}
-    return BERTScorer(**{**ScoreConfig.from_yaml(model).to_mapping(), **given})
+    return BERTScorer(**{**config.to_mapping(), **given})
+
+
+def baselines() -> str:
+    """Return which of the page's models have a baseline, with the languages."""
+    names = [str(ScoreConfig.from_yaml(model).model_name_or_path) for model in MODELS]
+    return "; ".join(f"{name} ({', '.join(codes)})" for name in names if (codes := _languages(name)))
+
+
+def _languages(model: str) -> list[str]:
+    return [code for code, _ in baselines_for(model=model)]
+
+
+def _check_baseline(model: str, language: str | None) -> None:
+    languages = _languages(model)
+    if not languages:
+        raise ValueError(f"There is no baseline for this model, so it cannot be rescaled. There are for {baselines()}.")
+    if language not in languages:
+        got = f"got {language!r}" if language else "none is given"
+        raise ValueError(f"To rescale, the language must be one that {model} has a baseline for: "
+                         f"{', '.join(languages)}; {got}.")  # fmt: skip
 
 
 @contextmanager
@@ -71,7 +149,7 @@ def heard() -> Iterator[list[str]]:
     with _hearing, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BERTScoreWarning)
         yield notes
-        notes += dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, BERTScoreWarning))
+        notes += dict.fromkeys(plain(str(one.message)) for one in caught if issubclass(one.category, BERTScoreWarning))
 
 
 @in_words
@@ -84,17 +162,15 @@ def score_text(
         raise ValueError("Type a candidate: the text to be judged.")
     if not trusted:
         raise ValueError("Type at least one reference, one a line.")
-    if len(trusted) > MAX_REFERENCES:
-        raise ValueError(f"There are {len(trusted)} references; this page takes up to {MAX_REFERENCES}.")
-    for name, text in [("The candidate", candidate), *((f"Reference {k}", text) for k, text in enumerate(trusted, 1))]:
-        _check_length(name, text, MAX_CHARACTERS)
-    _check_length("The idf corpus", idf_texts or "", MAX_IDF_CHARACTERS)
+    _check_segment("", candidate, trusted)
+    _check_length("The idf corpus", len(idf_texts), MAX_IDF_CHARACTERS)
     scorer = scorer_for(model, _layer(layer), rescale, language.strip(), idf or False)
     segments = scorer.tokenize([candidate], [trusted])
-    matches = scorer.match(segments)
+    collector = EmbeddingCollector(KEPT_BYTES)
+    matches = scorer.match(segments, collector=collector)
     with heard() as notes:
         result = scorer.report([matches])
-        pair = scorer.explain(candidate, trusted)
+        pair = scorer.explain_embeddings(collector.segment(segments, scorer.layers))
         tokens = max(pair.similarity.shape)
         figure = pair.plot() if tokens <= MAX_DRAWN_TOKENS else None
     if figure is None:
@@ -109,9 +185,9 @@ def score_text(
 
 @in_words
 def score_file(
-    file: str | None,
-    candidate_column: str | None,
-    reference_columns: list[str] | None,
+    file: str,
+    candidate_column: str,
+    reference_columns: list[str],
     model: str,
     layer: str,
     idf: bool,
@@ -120,41 +196,58 @@ def score_file(
     progress: gr.Progress = gr.Progress(),  # noqa: B008, gradio looks for it among the defaults
 ) -> tuple[Any, ...]:
     """Return what the second tab shows: means, notes, a table, a file with all scores, and the signature."""
-    candidates, references = _read(file, candidate_column, reference_columns or [])
+    candidates, references = _read(file, candidate_column, reference_columns)
     scorer = scorer_for(model, _layer(layer), rescale, language.strip(), idf)
     parts = []
-    for begin in range(0, len(candidates), ROWS_A_STEP):
-        progress((begin, len(candidates)), desc="Scoring", unit="rows")
-        step = slice(begin, begin + ROWS_A_STEP)
+    for step in _steps(candidates, references):
+        progress((step.start, len(candidates)), desc="Scoring", unit="rows")
         parts.append(scorer.match(scorer.tokenize(candidates[step], references[step])))
     with heard() as notes:
         result = scorer.report(parts)
     rows = result.to_rows()
-    path = Path(tempfile.mkdtemp()) / f"{Path(str(file)).stem}.bertscore.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow(["row", *NUMBERS])
-        table.writerows([number, *(f"{row[name]:.6f}" for name in NUMBERS)] for number, row in enumerate(rows, 1))
+    path = save_bytes_to_cache(_csv(rows), f"{Path(file).stem}.bertscore.csv", get_upload_folder())
     if len(rows) > SHOWN_ROWS:
         notes.append(f"The table shows the first {SHOWN_ROWS} of {len(rows)} rows; the file to download has all.")
     shown = [
-        [number, *(f"{row[name]:.6f}" for name in NUMBERS), candidate, _joined(group)]
+        [number, *(f"{row[name]:.6f}" for name in NUMBERS), candidate, "\n".join(_group(group))]
         for number, row, candidate, group in zip(range(1, SHOWN_ROWS + 1), rows, candidates, references, strict=False)
     ]
     means = (f"{getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}" for name in NUMBERS)
-    return *means, _told(notes), shown, gr.update(value=str(path), visible=True), str(result.signature)
+    return *means, _told(notes), shown, gr.update(value=path, visible=True), str(result.signature)
+
+
+def _csv(rows: list[dict[str, Any]]) -> bytes:
+    """Return the table to download; rows and references count from 1."""
+    stream = io.StringIO(newline="")
+    table = csv.writer(stream)
+    table.writerow(["row", *NUMBERS, "best_reference"])
+    for number, row in enumerate(rows, 1):
+        table.writerow([number, *(f"{row[name]:.6f}" for name in NUMBERS), row["best_reference"] + 1])
+    return stream.getvalue().encode()
+
+
+def _steps(candidates: list[str], references: list[Any]) -> Iterator[slice]:
+    """Cut rows into steps of at most `ROWS_A_STEP` rows and, but for a single row, `MAX_TOGETHER` characters."""
+    begin = characters = 0
+    for row, (candidate, group) in enumerate(zip(candidates, references, strict=True)):
+        size = len(candidate) + sum(map(len, _group(group)))
+        if row > begin and (row - begin == ROWS_A_STEP or characters + size > MAX_TOGETHER):
+            yield slice(begin, row)
+            begin, characters = row, 0
+        characters += size
+    yield slice(begin, len(candidates))
 
 
 @in_words
-def columns_of(file: str | None) -> tuple[Any, Any]:
+def columns_of(file: str) -> tuple[Any, Any]:
     """Return the choices of columns in an uploaded file, with those chosen whose names say what they are."""
-    names = [] if file is None else _named(file, lambda: files.column_names(file))
+    names = [] if not file else _named(file, lambda: files.column_names(file))
     candidate = next((name for name in names if name.lower() == "candidate"), None)
     references = [name for name in names if name.lower().startswith("reference")]
     return gr.update(choices=names, value=candidate), gr.update(choices=names, value=references)
 
 
-def _read(file: str | None, candidate_column: str | None, reference_columns: list[str]) -> tuple[list[str], list[Any]]:
+def _read(file: str, candidate_column: str, reference_columns: list[str]) -> tuple[list[str], list[Any]]:
     if not file:
         raise ValueError("Upload a file: .tsv, .csv or .jsonl with a candidate and its references in every row.")
     size = Path(file).stat().st_size
@@ -169,8 +262,7 @@ def _read(file: str | None, candidate_column: str | None, reference_columns: lis
     if len(candidates) > MAX_ROWS:
         raise ValueError(f"The file has {len(candidates):,} rows; this page takes up to {MAX_ROWS:,}.")
     for number, (candidate, group) in enumerate(zip(candidates, references, strict=True), 1):
-        for text in [candidate, *([group] if isinstance(group, str) else group)]:
-            _check_length(f"A text of row {number}", text, MAX_CHARACTERS)
+        _check_segment(f" of row {number}", candidate, _group(group))
     return candidates, references
 
 
@@ -182,23 +274,33 @@ def _named(file: str, read: Callable[[], Any]) -> Any:
         raise ValueError(str(error).replace(file, Path(file).name)) from None
 
 
-def _check_length(name: str, text: Any, limit: int) -> None:
-    if len(text) > limit:
-        raise ValueError(f"{name} has {len(text):,} characters; this page takes up to {limit:,}.")
+def _check_segment(place: str, candidate: str, references: list[str]) -> None:
+    if len(references) > MAX_REFERENCES:
+        raise ValueError(f"There are {len(references):,} references{place}; this page takes up to {MAX_REFERENCES}.")
+    texts = {"The candidate": candidate, **{f"Reference {k}": text for k, text in enumerate(references, 1)}}
+    for name, text in texts.items():
+        _check_length(f"{name}{place}", len(text), MAX_CHARACTERS)
+    together = sum(len(text) for text in texts.values())
+    _check_length(f"The candidate with all its references{place}", together, MAX_TOGETHER)
+
+
+def _check_length(name: str, characters: int, limit: int) -> None:
+    if characters > limit:
+        raise ValueError(f"{name} has {characters:,} characters; this page takes up to {limit:,}.")
 
 
 def _layer(layer: str) -> int | None:
-    if layer.strip() and not layer.strip().isdecimal():
+    if layer.strip() and not (layer.strip().isdecimal() and len(layer.strip()) < 4):
         raise ValueError(f"The layer must be a whole number from 0, or empty for the model's best; got {layer!r}.")
     return int(layer) if layer.strip() else None
 
 
-def _lines(texts: str | None) -> list[str]:
-    return [line.strip() for line in (texts or "").split("\n") if line.strip()]
+def _lines(texts: str) -> list[str]:
+    return [line.strip() for line in texts.split("\n") if line.strip()]
 
 
-def _joined(group: str | list[str]) -> str:
-    return group if isinstance(group, str) else "\n".join(group)
+def _group(references: str | list[str]) -> list[str]:
+    return [references] if isinstance(references, str) else references
 
 
 def _told(notes: list[str]) -> Any:

@@ -132,7 +132,7 @@ def test_bad_input(page: Page, tmp_path: Path) -> None:
     expect_message(page, "Type at least one reference, one a line.")
     fill(page, References=R[0], Layer="99")
     click(page, "Score")
-    expect_message(page, "num_layers=99, but sentence-transformers/all-MiniLM-L6-v2 has 6 layers (0 to 6).")
+    expect_message(page, "layer 99, but sentence-transformers/all-MiniLM-L6-v2 has 6 layers (0 to 6).")
     fill(page, Layer="<img src=x onerror=window.__hacked=1>")
     click(page, "Score")
     expect_message(page, "or empty for the model's best; got '<img src=x onerror=window.__hacked=1>'.")
@@ -144,6 +144,58 @@ def test_bad_input(page: Page, tmp_path: Path) -> None:
     panel(page).get_by_test_id("file-upload").first.set_input_files(broken)
     expect_message(page, "broken.csv, line 2: 3 cells, but the header has 2 columns.")
     assert not any(hacked(page))
+
+
+def test_nothing_old_beside_an_error(page: Page, tmp_path: Path) -> None:
+    """After an error no result of an earlier run is shown."""
+    click(page, "Score")
+    expect(panel(page).locator(".heat-map img")).to_be_visible()
+    fill(page, Candidate=" ")
+    click(page, "Score")
+    expect_message(page, "Type a candidate")
+    for label in ("Precision", "Recall", "F1", "Best reference", "Signature, to be reported with every score"):
+        expect_text(page, label, "")
+    expect(panel(page).locator(".heat-map img")).to_have_count(0)
+    expect(panel(page).locator("iframe")).to_have_count(0)
+    expect(panel(page).get_by_label("Notes")).to_have_count(0)
+    page.get_by_role("tab", name="Score a file").click()
+    file = tmp_path / "pairs.csv"
+    file.write_text("candidate,reference\na cat,a dog\n", encoding="utf-8")
+    panel(page).get_by_test_id("file-upload").first.set_input_files(file)
+    expect(panel(page).get_by_text("reference", exact=True)).to_be_visible()
+    click(page, "Score the file")
+    expect(panel(page).get_by_role("gridcell").filter(has_text="a dog").first).to_be_visible()
+    fill(page, Layer="x")
+    click(page, "Score the file")
+    expect_message(page, "The layer must be a whole number")
+    expect_text(page, "Mean F1", "")
+    expect(panel(page).get_by_role("gridcell").filter(has_text="a dog")).to_have_count(0)
+    expect(panel(page).get_by_role("button", name="Download all scores (CSV)")).to_have_count(0)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_heat_map_is_readable(page: Page, size: dict[str, int]) -> None:
+    """A heat map is as wide as its tokens need, and scrolls from its first to its last column."""
+    page.set_viewport_size(size)
+    for words, width in ((8, 400), (110, 2_000)):
+        fill(page, Candidate="a cat", References=" ".join(f"w{number}" for number in range(words // 2)))
+        click(page, "Score")
+        expect(panel(page).locator(".heat-map img")).to_be_visible()
+        expect(panel(page).get_by_label("F1", exact=True)).not_to_have_value("")
+        places = """box => {
+            const image = box.querySelector("img"), edges = [];
+            for (const left of [0, 1e6]) {
+                box.scrollLeft = left;
+                const [inner, outer] = [image.getBoundingClientRect(), box.getBoundingClientRect()];
+                edges.push(left ? outer.right - inner.right : inner.left - outer.left);
+            }
+            return [image.getBoundingClientRect().width, ...edges];
+        }"""
+        expect(panel(page).locator(".heat-map .progress-text, .heat-map .eta-bar")).to_have_count(0)
+        shown, left, right = panel(page).locator(".heat-map").evaluate(places)
+        assert shown > width
+        assert left >= 0
+        assert right >= 0
 
 
 def test_file(page: Page, tmp_path: Path) -> None:

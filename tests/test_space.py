@@ -3,9 +3,11 @@
 import csv
 import html
 import importlib.util
+import json
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +15,11 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from conftest import TESTS
+from conftest import TESTS, shared_scorer
+from gradio.processing_utils import save_file_to_cache
 from packaging.requirements import Requirement
 
-from bertscore_metric import score
+from bertscore_metric import BERTScorer, BERTScoreWarning, score
 
 CARD = TESTS.parent / "hub_card"
 HOSTILE = "<script>alert(1)</script>"
@@ -97,9 +100,27 @@ def test_notes() -> None:
         ({"references": "a\n" + "b" * 5001}, "Reference 2 has 5,001 characters; this page takes up to 5,000."),
         ({"idf_texts": "a" * 200_001}, "The idf corpus has 200,001 characters; this page takes up to 200,000."),
         ({"layer": "two"}, "The layer must be a whole number from 0, or empty for the model's best; got 'two'."),
-        ({"layer": "7"}, "has 6 layers (0 to 6)."),
-        ({"rescale": True}, "baseline"),
-        ({"rescale": True, "language": HOSTILE}, "&lt;script&gt;"),
+        (
+            {"references": "\n".join(["a" * 5000] * 4)},
+            "The candidate with all its references has 20,005 characters; this page takes up to 20,000.",
+        ),
+        ({"layer": "7"}, "layer 7, but sentence-transformers/all-MiniLM-L6-v2 has 6 layers (0 to 6)."),
+        ({"layer": "9" * 5000}, "The layer must be a whole number from 0, or empty"),
+        (
+            {"rescale": True},
+            "There is no baseline for this model, so it cannot be rescaled. There are for roberta-large "
+            "(en); microsoft/deberta-xlarge-mnli (en); bert-base-multilingual-cased (cs, de, en,",
+        ),
+        ({"rescale": True, "model": "multilingual"}, "cs, de, en, es, et, fi, fr, it, lv, pt, zh; none is given."),
+        ({"rescale": True, "model": "en", "language": HOSTILE}, f"a baseline for: en; got '{HOSTILE}'."),
+        ({"candidate": "\ud800"}, "The candidate of row 1 holds a lone surrogate"),
+        ({"candidate": ["a"]}, "Candidate: this must be a text; got ['a']."),
+        ({"model": ["offline"]}, "Model: this must be a text; got ['offline']."),
+        ({"rescale": "yes"}, "Rescale: this must be true or false; got 'yes'."),
+        ({"layer": 5}, "Layer: this must be a text; got 5."),
+        ({"idf_texts": {"a": 1}}, "Idf texts: this must be a text; got {'a': 1}."),
+        ({"candidate": None}, "Type a candidate: the text to be judged."),
+        ({"references": None}, "Type at least one reference, one a line."),
         ({"model": "en"}, "roberta-large"),
         ({"model": "/etc/passwd"}, "multilingual, zh, ko, sci; got '/etc/passwd'."),
     ],
@@ -108,8 +129,37 @@ def test_text_errors(arguments: dict[str, Any], text: str) -> None:
     """Wrong input is an error in words; texts of users in it are escaped."""
     arguments = {"candidate": "a cat", "references": "a dog", **arguments}
     said = message(lambda: score_text(**arguments))
-    assert text in html.unescape(said) or text in said
+    assert text in html.unescape(said)
     assert "<" not in said
+    assert len(html.unescape(said)) <= 601
+
+
+def test_null_is_nothing() -> None:
+    """What a program leaves out as null is as if nothing had been typed or chosen."""
+    nothing = dict.fromkeys(("model", "layer", "idf_texts", "rescale", "language"))
+    assert score_text("a cat", "a dog", **nothing)[:5] == score_text("a cat", "a dog")[:5]
+
+
+def test_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores and explanation are made of the same embeddings."""
+    calls = []
+    match = BERTScorer.match
+    monkeypatch.setattr(BERTScorer, "match", lambda *args, **named: calls.append(1) or match(*args, **named))
+    score_text("a cat", "a dog\nthe cat")
+    assert len(calls) == 1
+
+
+def test_words_of_the_page() -> None:
+    """Notes and errors speak of what the page has: rows from 1, and no settings of a program."""
+    scorer = shared_scorer("minilm")
+    with pytest.warns(BERTScoreWarning) as caught:
+        scorer.score(["", "a", "\u200b", "a " * 700], ["a", "b", "c", "d"])
+    said = [scoring.plain(str(warning.message)) for warning in caught]
+    assert said == [
+        "2 of 4 rows are empty on a side and score 0 before rescaling: rows 1, 3.",
+        "1 text is longer than the limit of 512 tokens; 190 tokens were cut off and not scored.",
+    ]
+    assert scoring.plain("references[4][1] holds") == "A reference of row 5 holds"
 
 
 def test_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +207,29 @@ def test_file_equals_the_package(tmp_path: Path) -> None:
     assert Path(download["value"]).name == "my pairs.bertscore.csv"
     with Path(download["value"]).open(encoding="utf-8", newline="") as stream:
         table = list(csv.reader(stream))
-    assert table[0] == ["row", "precision", "recall", "f1"]
+    assert table[0] == ["row", "precision", "recall", "f1", "best_reference"]
+    assert [int(row[4]) for row in table[1:]] == (result.best_reference + 1).tolist()
     assert [float(row[3]) for row in table[1:]] == pytest.approx(result.f1.tolist(), abs=2e-6)
+
+
+def test_result_files_are_gradio_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file to download lies where gradio looks for it and deletes it, and nowhere else."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
+    (tmp_path / "tmp").mkdir()
+    file = tmp_path / "pairs.csv"
+    file.write_text("candidate,reference\na,b\n", encoding="utf-8")
+    path = score_file(file)[5]["value"]
+    assert save_file_to_cache(path, str(tmp_path / "gradio")) == path  # what gradio does with it
+    assert [found for found in tmp_path.rglob("*") if found.is_file()] == [file, Path(path)]
+    assert Path(path).is_relative_to(tmp_path / "gradio")
+
+
+def test_turns() -> None:
+    """A file is scored in steps that others can wait for, of few long rows or of many short ones."""
+    rows = ["a"] * 130 + ["b" * 5_000] * 8 + ["c"]
+    steps = [(step.start, step.stop) for step in scoring._steps(rows, [[row] for row in rows])]
+    assert steps == [(0, 64), (64, 128), (128, 131), (131, 133), (133, 135), (135, 137), (137, 139)]
 
 
 def test_columns(tmp_path: Path) -> None:
@@ -184,7 +255,11 @@ def test_columns(tmp_path: Path) -> None:
         ("a\tb\na\tb\n", {"candidate_column": HOSTILE}, "no column '<script>alert(1)</script>'"),
         ("a\tb\na\tb\n", {"candidate_column": None}, "Choose the column of the candidates"),
         ("candidate\treference\n" + "a\tb\n" * 5001, {}, "The file has 5,001 rows; this page takes up to 5,000."),
-        ("candidate\treference\na\t" + "b" * 5001, {}, "A text of row 1 has 5,001 characters"),
+        ("candidate\treference\na\t" + "b" * 5001, {}, "Reference 1 of row 1 has 5,001 characters"),
+        ("candidate\treference\na\tb\n" + "a" * 5001 + "\tb", {}, "The candidate of row 2 has 5,001 characters"),
+        ("a\tb\na\tb\n", {"reference_columns": "zzz"}, "Reference columns: this must be a list of texts; got 'zzz'."),
+        ("a\tb\na\tb\n", {"reference_columns": [1]}, "Reference columns: this must be a list of texts; got [1]."),
+        ("a\tb\na\tb\n", {"idf": "x.json"}, "Idf: this must be true or false; got 'x.json'."),
         ("a" * 2_000_001, {}, "The file has 2,000,001 bytes; this page takes up to 2,000,000."),
     ],
 )  # fmt: skip
@@ -196,6 +271,18 @@ def test_file_errors(tmp_path: Path, text: str, settings: dict[str, Any], words:
     assert words in html.unescape(said)
     assert str(tmp_path) not in said
     assert "<" not in said
+
+
+def test_references_of_a_row(tmp_path: Path) -> None:
+    """A row has no more references than a text may have."""
+    file = tmp_path / "pairs.jsonl"
+    row = {"candidate": "a", "reference": ["b"] * 21}
+    file.write_text(json.dumps({**row, "reference": ["b"] * 20}) + "\n" + json.dumps(row), encoding="utf-8")
+    said = message(lambda: score_file(file))
+    assert said == "There are 21 references of row 2; this page takes up to 20."
+    row["reference"] = ["b" * 4_000] * 5
+    file.write_text(json.dumps(row), encoding="utf-8")
+    assert "references of row 1 has 20,001 characters" in message(lambda: score_file(file))
 
 
 def test_no_file() -> None:

@@ -40,7 +40,7 @@ def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
         ImportError: matplotlib is not installed.
     """
     rows, columns = explanation.similarity.shape
-    cell = min(0.55, max(0.17, 18 / max(rows, columns, 1)))  # inches
+    cell = min(0.55, max(0.22, 18 / max(rows, columns, 1)))  # inches
     if ax is None:
         longest = max((len(token) for token in explanation.candidate_tokens), default=1)
         margin = 1.2 + min(longest, 20) * 0.08
