@@ -376,7 +376,10 @@ class BERTScorer:
         if isinstance(corpus, IdfTable):
             return corpus
         if corpus is not None:
-            return self.corpus_table(corpus)
+            texts = check_texts(corpus, "corpus")
+            if not texts:
+                raise ValueError("corpus is empty; pass the references to count idf in, as texts.")
+            return self.corpus_table(texts)
         self._drain()
         if self.config.idf is True and not self._done:
             raise ValueError(

@@ -8,9 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import gradio as gr
-from scoring import MAX_FILE_BYTES, MODELS, NUMBERS, baselines, columns_of, score_file, score_text
-
-from bertscore_metric import ScoreConfig
+from scoring import (
+    MAX_FILE_BYTES,
+    MODELS,
+    NUMBERS,
+    columns_of,
+    model_names,
+    models_without_baseline,
+    score_file,
+    score_text,
+)
 
 KEPT_SECONDS = 3_600  # of uploaded and written files
 CARD = Path(__file__).with_name("README.md")
@@ -26,7 +33,8 @@ CSS = """
 .gradio-container { max-width: 78rem !important; margin: 0 auto; }
 .numbers input, .numbers textarea { padding: .4rem; font-variant-numeric: tabular-nums; }
 .heat-map, .scores { overflow-x: auto !important; contain: inline-size; }
-.heat-map .layout { justify-content: start !important; } .heat-map img { max-width: none !important; zoom: .75; }
+.heat-map { overflow-y: auto !important; max-height: 90vh; }
+.heat-map .layout { align-items: start !important; } .heat-map img { max-width: none !important; zoom: .7; }
 .explanation iframe { width: 100%; height: 24rem; border: 1px solid #ccc; border-radius: .3rem; background: white; }
 """
 
@@ -96,12 +104,14 @@ def build() -> gr.Blocks:
 
 
 def _settings() -> tuple[gr.Dropdown, gr.Number, gr.Checkbox, gr.Textbox]:
-    names = [(str(ScoreConfig.from_yaml(name).model_name_or_path), name) for name in MODELS]
+    names = [(name, model) for model, name in model_names().items()]
     with gr.Row():
         model = gr.Dropdown(names, value=MODELS[0], label="Model")
         layer = gr.Textbox(label="Layer", placeholder="the best")
     with gr.Row():
-        rescale = gr.Checkbox(label="Rescale, so that random pairs score 0", info=f"For {baselines()}.")
+        rescale = gr.Checkbox(
+            label="Rescale, so that random pairs score 0", info=f"Not with {' and '.join(models_without_baseline())}."
+        )
         language = gr.Textbox(label="Language of the baseline", placeholder="en, zh, ...")
     return model, layer, rescale, language
 

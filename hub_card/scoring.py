@@ -122,10 +122,14 @@ def scorer_for(model: str, layer: int | None, rescale: bool, language: str, idf:
     return BERTScorer(**{**config.to_mapping(), **given})
 
 
-def baselines() -> str:
-    """Return which of the page's models have a baseline, with the languages."""
-    names = [str(ScoreConfig.from_yaml(model).model_name_or_path) for model in MODELS]
-    return "; ".join(f"{name} ({', '.join(codes)})" for name in names if (codes := _languages(name)))
+def model_names() -> dict[str, str]:
+    """Return what the page's models are called."""
+    return {model: str(ScoreConfig.from_yaml(model).model_name_or_path) for model in MODELS}
+
+
+def models_without_baseline() -> list[str]:
+    """Return the names of the page's models whose scores cannot be rescaled."""
+    return [name for name in model_names().values() if not _languages(name)]
 
 
 def _languages(model: str) -> list[str]:
@@ -135,7 +139,9 @@ def _languages(model: str) -> list[str]:
 def _check_baseline(model: str, language: str | None) -> None:
     languages = _languages(model)
     if not languages:
-        raise ValueError(f"There is no baseline for this model, so it cannot be rescaled. There are for {baselines()}.")
+        others = "; ".join(f"{name} ({', '.join(codes)})" for name in model_names().values()
+                           if (codes := _languages(name)))  # fmt: skip
+        raise ValueError(f"There is no baseline for {model}, so it cannot be rescaled. There are for {others}.")
     if language not in languages:
         got = f"got {language!r}" if language else "none is given"
         raise ValueError(f"To rescale, the language must be one that {model} has a baseline for: "

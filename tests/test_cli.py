@@ -459,6 +459,13 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "lemons" in run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", "--words", "--segment", "2", *BERT)
     run(capsys, "explain", "--text", "-c", "a cat", "-r", "the dog", "a cat", *BERT, "-o", "pair.html")
     assert "F1 1.000000" in (folder / "pair.html").read_text(encoding="utf-8")
+    (folder / "corpus.txt").write_text("lemons\na cat\n", encoding="utf-8")
+    (folder / "idf.json").write_text('{"101": 2.0, "default": 0.5}', encoding="utf-8")
+    for option, file, weights in (("--idf-texts", "corpus.txt", ["lemons", "a cat"]),
+                                  ("--idf-table", "idf.json", {101: 2.0, "default": 0.5})):  # fmt: skip
+        result = expected(CANDIDATES, REFERENCES, idf=weights)
+        shown = run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", option, file, "--segment", "2", *BERT)
+        assert shown.startswith(f"{result.signature}\nP {result.precision[2]:.6f}  R {result.recall[2]:.6f}")
 
 
 @pytest.mark.parametrize(
@@ -469,6 +476,9 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["-o", "c.txt"], "would overwrite an input"),
         (["-c", "s.txt"], "about one candidates file"),
         (["--by", "F"], "by must be 'precision', 'recall' or 'f1'"),
+        (["--idf", "--idf-texts", "c.txt"], "Give one of --idf, --idf-texts and --idf-table."),
+        (["--idf-table", "none.json"], "No file 'none.json' with an idf table."),
+        (["--idf-texts", "c.txt", "-o", "c.txt"], "would overwrite an input"),
     ],
 )
 def test_explain_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:

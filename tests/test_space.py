@@ -108,7 +108,7 @@ def test_notes() -> None:
         ({"layer": "9" * 5000}, "The layer must be a whole number from 0, or empty"),
         (
             {"rescale": True},
-            "There is no baseline for this model, so it cannot be rescaled. There are for roberta-large "
+            "There is no baseline for offline, so it cannot be rescaled. There are for roberta-large "
             "(en); microsoft/deberta-xlarge-mnli (en); bert-base-multilingual-cased (cs, de, en,",
         ),
         ({"rescale": True, "model": "multilingual"}, "cs, de, en, es, et, fi, fr, it, lv, pt, zh; none is given."),

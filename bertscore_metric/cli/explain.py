@@ -26,6 +26,8 @@ def explain(
     config: options.Config = None,
     num_layers: options.NumLayers = None,
     idf: options.Idf = None,
+    idf_texts: options.IdfTexts = None,
+    idf_table: options.IdfTableFile = None,
     rescale: options.Rescale = None,
     baseline_path: options.BaselinePath = None,
     max_length: options.MaxLength = None,
@@ -50,12 +52,14 @@ def explain(
 
     Prints every token with its match, their cosine, its weight and what it contributes to P or R.
     """
+    texts = [] if text else [*candidates, *(references or [])]
+    files.check_stdin([*texts, idf_texts])
     chosen = options.config(
         config,
         model_name_or_path=model,
         lang=lang,
         num_layers=num_layers,
-        idf=idf,
+        idf=options.fixed_idf(idf, idf_texts, idf_table),
         rescale_with_baseline=rescale if baseline_path is None else True,
         baseline_path=baseline_path,
         max_length=max_length,
@@ -66,9 +70,7 @@ def explain(
         trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )
-    texts = [] if text else [*candidates, *(references or [])]
-    files.check_stdin(texts)
-    files.check_outputs({"--output": output}, [*texts, config, *options.read_by(chosen)])
+    files.check_outputs({"--output": output}, [*texts, config, idf_texts, idf_table, *options.read_by(chosen)])
     to_file = output is not None and output != files.STDOUT
     systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     if len(systems) > 1:
@@ -79,6 +81,7 @@ def explain(
     with voice(quiet):
         from bertscore_metric.scorer import BERTScorer
 
+        chosen = options.with_table(chosen, idf_table)
         scorer = BERTScorer.from_config(chosen, device=device, verbose=show_progress(quiet))
         corpus = scorer.corpus_table(_flat(trusted))
         result = scorer.explain(judged[segment], trusted[segment], by=by, corpus=corpus)  # type: ignore[arg-type]

@@ -1,10 +1,12 @@
 """Options that several commands share."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from bertscore_metric import files
 from bertscore_metric.cli.dialect import FileError
 from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig, user_path
 
@@ -39,6 +41,14 @@ NumLayers = Annotated[
     typer.Option("--num-layers", "-l", metavar="N", help="Blocks to run; 0 scores the embedding output."),
 ]
 Idf = Annotated[bool | None, typer.Option("--idf", help="Weight tokens by idf, counted in the references.")]
+IdfTexts = Annotated[str | None, typer.Option(metavar="FILE", help="Count idf in these texts, one a line, instead.")]
+IdfTableFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help='Take idf weights from this JSON table instead: token id to weight, "default" for others.',
+    ),
+]
 Rescale = Annotated[
     bool | None, typer.Option("--rescale", help="Rescale with the baseline of model, layer and language.")
 ]
@@ -88,6 +98,36 @@ def compiled(when: str | None) -> bool | str | None:
     if when is not None and when not in COMPILE:
         raise ValueError(f"--compile must be one of {', '.join(COMPILE)}; got {when!r}.")
     return None if when is None else COMPILE[when]
+
+
+def fixed_idf(idf: bool | None, texts: str | None, table: str | None) -> Any:
+    """Return the setting `idf`: the texts to count in, or True where a table follows, read once torch is there.
+
+    Raises:
+        ValueError: more than one of the options, or a file without texts.
+        FileNotFoundError: there is no such table.
+    """
+    if sum(given is not None and given is not False for given in (idf, texts, table)) > 1:
+        raise ValueError("Give one of --idf, --idf-texts and --idf-table.")
+    if texts is not None:
+        counted = files.read_candidates(texts)
+        if not counted:
+            raise ValueError(f"{texts} holds no texts to count idf in.")
+        return counted
+    if table is None:
+        return idf
+    if not user_path(table).is_file():
+        raise FileNotFoundError(f"No file {table!r} with an idf table.")
+    return True
+
+
+def with_table(config: ScoreConfig, table: str | None) -> ScoreConfig:
+    """Return the settings with the idf weights of a table."""
+    if table is None:
+        return config
+    from bertscore_metric.weighting import IdfTable
+
+    return dataclasses.replace(config, idf=IdfTable.load(table))
 
 
 def config(source: str | None, **settings: object) -> ScoreConfig:

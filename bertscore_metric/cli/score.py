@@ -13,7 +13,7 @@ from bertscore_metric import files
 from bertscore_metric.cli import options
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.cli.voice import put, show_progress, voice
-from bertscore_metric.config import EMPTY_RULES, ScoreConfig, user_path
+from bertscore_metric.config import EMPTY_RULES, user_path
 
 if TYPE_CHECKING:
     from bertscore_metric.report import BERTScoreResult
@@ -33,16 +33,8 @@ def score(
     config: options.Config = None,
     num_layers: options.NumLayers = None,
     idf: options.Idf = None,
-    idf_texts: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Count idf in these texts, one a line, instead.")
-    ] = None,
-    idf_table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help='Take idf weights from this JSON table instead: token id to weight, "default" for others.',
-        ),
-    ] = None,
+    idf_texts: options.IdfTexts = None,
+    idf_table: options.IdfTableFile = None,
     rescale: options.Rescale = None,
     baseline_path: options.BaselinePath = None,
     max_length: options.MaxLength = None,
@@ -76,8 +68,6 @@ def score(
 
     Prints the signature, then mean and standard deviation of precision, recall and F1 with the counts.
     """
-    if sum(given is not None and given is not False for given in (idf, idf_texts, idf_table)) > 1:
-        raise ValueError("Give one of --idf, --idf-texts and --idf-table.")
     texts = [] if text else [*candidates, *(references or [])]
     files.check_stdin([*texts, idf_texts])
     chosen = options.config(
@@ -85,7 +75,7 @@ def score(
         model_name_or_path=model,
         lang=lang,
         num_layers=num_layers,
-        idf=_fixed_idf(idf_texts, idf_table) or idf,
+        idf=options.fixed_idf(idf, idf_texts, idf_table),
         rescale_with_baseline=rescale if baseline_path is None else True,
         baseline_path=baseline_path,
         max_length=max_length,
@@ -107,24 +97,15 @@ def score(
         check_sample(user_path(str(pages["--sample"])))
     systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
     with voice(quiet):
-        scorer = _scorer(chosen, idf_table, batch_size=batch_size, device=device, quiet=quiet)
+        from bertscore_metric.scorer import BERTScorer
+
+        scorer = BERTScorer.from_config(
+            options.with_table(chosen, idf_table), batch_size=batch_size, device=device, verbose=show_progress(quiet)
+        )
         results = _score(scorer, systems, trusted)
         if report is not None:
             _write_report(user_path(report), scorer, results, systems, trusted, sample, seed)
     put(_as_json(results, segments) if json else _as_text(results, segments), output)
-
-
-def _scorer(
-    config: ScoreConfig, idf_table: str | None, *, batch_size: int | None, device: str | None, quiet: bool
-) -> BERTScorer:
-    import dataclasses
-
-    from bertscore_metric.scorer import BERTScorer
-    from bertscore_metric.weighting import IdfTable
-
-    if idf_table is not None:
-        config = dataclasses.replace(config, idf=IdfTable.load(idf_table))
-    return BERTScorer.from_config(config, batch_size=batch_size, device=device, verbose=show_progress(quiet))
 
 
 def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[Any]) -> dict[str, BERTScoreResult]:
@@ -138,18 +119,6 @@ def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[A
         for warning in caught:
             warnings.warn(f"{name}: {warning.message}" if len(systems) > 1 else warning.message, BERTScoreWarning, 2)
     return results
-
-
-def _fixed_idf(texts: str | None, table: str | None) -> Any:
-    """Return the texts to count idf in, or True where a table follows, which is read once torch is there."""
-    if texts is not None:
-        counted = files.read_candidates(texts)
-        if not counted:
-            raise ValueError(f"{texts} holds no texts to count idf in.")
-        return counted
-    if table is not None and not user_path(table).is_file():
-        raise FileNotFoundError(f"No file {table!r} with an idf table.")
-    return table is not None
 
 
 def _pages(report: str | None, sample: int | None, candidates: list[str]) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from architectures import ARCHITECTURES, model_of
-from conftest import TESTS, TOLERANCE, model_path, shared_scorer
+from conftest import MODELS, TESTS, TOLERANCE, model_path, shared_scorer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +23,8 @@ R = [
 ]
 CORPUS = [reference for group in R for reference in group]
 BASELINE = str(TESTS / "golden" / "baseline.csv")
+MODELS_OF_THE_TESTS = sorted(folder.parent.name for folder in MODELS.glob("*/config.json"))
+ROUNDING = 2**-24  # of a score to float32
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "corpus idf": {"idf": True},
@@ -49,8 +51,10 @@ def shared(kind: dict[str, Any]) -> BERTScorer:
 def check_sums(pair: Explanation) -> None:
     """Contributions sum to the scores, in tokens and in words, and matches are where the similarities say."""
     for view in (pair, pair.words()):
-        assert float(view.precision_contributions.sum()) == pytest.approx(pair.precision, abs=TOLERANCE)
-        assert float(view.recall_contributions.sum()) == pytest.approx(pair.recall, abs=TOLERANCE)
+        for contributions, score in (
+            (view.precision_contributions, pair.precision), (view.recall_contributions, pair.recall)
+        ):  # fmt: skip
+            assert float(contributions.sum()) == pytest.approx(score, rel=ROUNDING, abs=1e-15)
         assert view.similarity.shape == (len(view.candidate_tokens), len(view.reference_tokens))
         for matches, similar in ((view.candidate_match, view.similarity), (view.reference_match, view.similarity.T)):
             for row, match in enumerate(matches.tolist()):
@@ -107,6 +111,21 @@ def test_special_tokens_of_every_architecture(name: str) -> None:
     assert uncounted == special & set(pair.candidate_tokens)
 
 
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+@pytest.mark.parametrize("idf", [False, ["the cat", "a dog"]], ids=["plain", "idf"])
+@pytest.mark.parametrize("name", MODELS_OF_THE_TESTS)
+def test_sums_of_every_folder(name: str, idf: Any) -> None:
+    """With several references, rescaling, windows and special tokens left out, at once, on every kind of model."""
+    settings = {"baseline_path": BASELINE, "rescale_with_baseline": True, "match_special_tokens": False}
+    scorer = BERTScorer(model_path(name), num_layers=1, idf=idf, max_length=8, long_text="windows", **settings)
+    candidate, references = "the cat sat on the mat and 東京 it was happy", ["a dog", "the cat sat there for an hour"]
+    result = scorer.score([candidate], [references])
+    for by in ("precision", "recall", "f1"):
+        pair = scorer.explain(candidate, references, by=by)  # type: ignore[arg-type]
+        assert getattr(pair, by) == pytest.approx(getattr(result, by).item(), abs=TOLERANCE)
+        check_sums(pair)
+
+
 @pytest.mark.parametrize(("candidate", "reference"), [("", "a cat"), ("a cat", " "), ("", "")])
 def test_empty_texts(candidate: str, reference: str) -> None:
     """A pair with an empty side scores 0, and nothing contributes to it."""
@@ -134,6 +153,9 @@ def test_streamed_corpus() -> None:
         scorer.explain(C[0], R[0])
     scorer.update(C, R)
     assert scorer.explain(C[0], R[0]).f1 == pytest.approx(scorer.compute().f1[0].item(), abs=TOLERANCE)
+    for nothing in ([], ()):
+        with pytest.raises(ValueError, match="corpus is empty; pass the references to count idf in"):
+            shared({"idf": True}).explain(C[0], R[0], corpus=nothing)
     with pytest.raises(ValueError, match=r"corpus= is for idf=True"):
         shared({}).explain(C[0], R[0], corpus=CORPUS)
 
