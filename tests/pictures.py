@@ -26,6 +26,7 @@ def photograph_page(file: Path) -> None:
         page.get_by_role("button", name="Score", exact=True).click()
         expect(page.frame_locator("iframe").locator(".token").first).to_be_visible(timeout=60_000)
         page.mouse.move(0, 0)
+        page.wait_for_timeout(1_000)  # what is new fades in
         page.screenshot(path=file)
 
 

@@ -264,8 +264,22 @@ def test_empty_text_without_any_token(candidate: str, reference: str) -> None:
 def test_no_control_characters_reach_a_terminal() -> None:
     """What a text would do to a terminal is spelled out."""
     pair = shared_scorer("roberta", num_layers=2).explain("\x1b]0;x\x07 hi\x1b[2J\x9b31m \u202eevil", "ok")
-    assert not set("\x1b\x9b\x07\u202e") & set(pair.to_text())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        labels = "".join(label.get_text() for label in pair.plot().axes[0].get_yticklabels())
+    for shown in (pair.to_text(), labels, "".join(str(warning.message) for warning in caught)):
+        assert not set("\x1b\x9b\x07\u202e") & set(shown)
     assert "\\x1b" in pair.to_text()
+    assert "\\x1b" in labels
+
+
+def test_characters_of_several_tokens() -> None:
+    """Where tokens are bytes, the first has the character; the others are empty, and drawn as dots."""
+    pair = shared_scorer("roberta", num_layers=2).explain("a", "€")
+    assert pair.reference_tokens == ("<s>", "▁", "€", "", "", "</s>")
+    assert [label.get_text() for label in pair.plot().axes[0].get_xticklabels()] == ["<s>", "▁", "€", "⋯", "⋯", "</s>"]
+    assert "⋯" in pair.to_text()
+    assert "⋯" in pair.to_html()
 
 
 def test_large_pictures_are_bounded(tmp_path: Path) -> None:
