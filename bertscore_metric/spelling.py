@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,6 +10,9 @@ _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 _MOST_BYTES = 4  # of a character in UTF-8
 _TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 _REST = "⋯"  # is shown for a token that completes the character at the one before, and is spelled ""
+# A line break, a tab or another space than the one that vocabularies mark, at the end of a token or at the next one's
+# beginning.
+_SPACE_BETWEEN = re.compile(r"(?:\s|\\n|\\t)\||\|(?:\s|\\n|\\t)")
 # How vocabularies mark where words begin or go on, and where the mark stands.
 _CONTINUES_BEFORE, _BEGINS_BEFORE, _ENDS_AFTER, _CONTINUES_AFTER = "##", "▁", "</w>", "@@"
 
@@ -66,21 +70,24 @@ def word_numbers(tokens: Sequence[str], special: Sequence[bool], mark: str) -> l
         mark: of the vocabulary, from `word_mark`. Without one every token is a word.
 
     Returns:
-        [token]; wide characters (Chinese, Japanese, Korean) begin a word, for such text has no spaces to tell. A token
-        that is only the space in front of a word belongs to that word.
+        [token]; wide characters (Chinese, Japanese, Korean) begin a word, for such text has no spaces to tell, and
+        so does what follows a line break or another kind of space. A token that is only the space in front of a word
+        belongs to that word.
 
     Example:
         >>> word_numbers(["[CLS]", "em", "##bed", "it", "[SEP]"], [True, False, False, False, True], "##")
         [0, 1, 1, 2, 3]
     """
     numbers: list[int] = []
+    before = ""
     for index, token in enumerate(tokens):
-        before = tokens[index - 1] if index else ""
         begins = not index or special[index] or special[index - 1]
         if not begins and token and not before == mark == _BEGINS_BEFORE:
             piece = token.removeprefix(_CONTINUES_BEFORE)
-            begins = _begins(token, before, mark) or unicodedata.east_asian_width(piece[:1] or " ") in "WF"
+            begins = _begins(token, before, mark) or bool(_SPACE_BETWEEN.search(f"{before}|{token}"))
+            begins = begins or unicodedata.east_asian_width(piece[:1] or " ") in "WF"
         numbers.append((numbers[-1] if numbers else -1) + int(begins))
+        before = token or before
     return numbers
 
 

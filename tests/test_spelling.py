@@ -106,6 +106,8 @@ def test_every_family_of_tokenizers(name: str) -> None:
         ("a⋯b", ("a⋯b",)),
         ("x ##y@@ z</w>", ("x", "##y@@", "z</w>")),
         ("東京 🙂 é a", ("東", "京", "🙂", "é", "a")),
+        ("hello\nworld one\t\ttwo", ("hello", "\\n", "world", "one", "\\t", "\\t", "two")),
+        ("word\xa0space", ("word", "\xa0", "space")),
     ],
 )
 def test_nothing_of_a_text_is_lost(name: str, text: str, words: tuple[str, ...]) -> None:
