@@ -77,7 +77,7 @@ class CompiledModel:
                 self._compile(arguments, output)
             return output
         try:
-            return self._run(arguments)
+            return self._run(self._compiled, arguments)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever inductor raises at sizes that it did not see before
@@ -108,8 +108,8 @@ class CompiledModel:
         if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
             settings["isolate_recompiles"] = True
         try:
-            self._compiled = torch.compile(self._model, backend="inductor", **settings)
-            output = self._run(arguments)
+            compiled = torch.compile(self._model, backend="inductor", **settings)
+            output = self._run(compiled, arguments)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -120,17 +120,21 @@ class CompiledModel:
         for one, other in zip(_embeddings(plain), _embeddings(output), strict=True):
             if not same_embeddings(one[kept], other[kept], self._noise):
                 self._give_up(ArithmeticError("compiled, it gives other embeddings"))
+                return
+        self._compiled = compiled
 
-    def _run(self, arguments: dict[str, Any]) -> Any:
+    @staticmethod
+    def _run(compiled: Any, arguments: dict[str, Any]) -> Any:
         from torch._inductor import config
 
         # Dynamo asks this global setting, and not the options of `torch.compile`, when it makes weights constants.
         with config.patch(freezing=True):
-            return self._compiled(**arguments)
+            return compiled(**arguments)
 
     def _give_up(self, error: Exception) -> None:
         self._compiled = None
-        self.error = (" ".join(str(error).split()) or type(error).__name__)[:200]
+        said = " ".join(str(error).split()) or type(error).__name__
+        self.error = said.partition(" Set TORCHDYNAMO_VERBOSE")[0][:200].rstrip(". ")
 
 
 def _embeddings(output: Any) -> tuple[Tensor, ...]:

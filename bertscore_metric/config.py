@@ -58,8 +58,8 @@ class ScoreConfig:
         dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`; `auto` is `bfloat16` where
             the device has hardware for it, else `float32`, decided when a scorer is made and named in the signature.
         compile: `True` compiles the model when it is loaded (torch's inductor, which needs a C++ compiler, on GPUs
-            Triton): a long run is then faster, and a score differs by up to 1e-5. `auto` compiles it in the middle of a
-            run as soon as that pays. Where it cannot be compiled it runs as it is, with a warning.
+            Triton): a long run is then faster, and in float32 a score differs by up to 1e-5. `auto` compiles it in the
+            middle of a run as soon as that pays. Where it cannot be compiled it runs as it is, with a warning.
         match_special_tokens: whether tokens may be matched to special tokens ([CLS], [SEP]), as in bert_score.
         empty: `score` counts a segment without text as 0; `skip` leaves it out of the mean.
         revision: branch, tag or commit of a hub model.

@@ -358,8 +358,8 @@ class BERTScorer:
         if error is not None and not self._told_why_uncompiled:
             self._told_why_uncompiled = True
             warnings.warn(
-                f"The model could not be compiled and runs as it is: {error}. Compiling needs a C++ compiler (Debian: "
-                f"apt install g++), on GPUs Triton; or leave compile out.",
+                f"The model could not be compiled and runs as it is: {error}. If a compiler is missing: "
+                f"install one for C++ (Debian: apt install g++), on GPUs Triton. Otherwise leave compile out.",
                 BERTScoreWarning,
                 stacklevel=4,
             )
@@ -471,6 +471,11 @@ def _device(device: str | int | torch.device | None) -> torch.device:
         raise ValueError(_unknown_device(device)) from error
     if isinstance(device, str) and chosen.type == "meta":  # no numbers; modules may be moved there, as an object
         raise ValueError(_unknown_device(device))
+    if chosen.type not in ("cpu", "cuda", "mps", "meta"):
+        try:
+            torch.empty(0, device=chosen)
+        except (RuntimeError, AssertionError, ImportError) as error:  # what torch raises for what it was built without
+            raise ValueError(_unknown_device(device)) from error
     available = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if (chosen.index or 0) >= available.get(chosen.type, 1):
         raise ValueError(

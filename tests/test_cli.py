@@ -244,6 +244,7 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "--device", "cuda:99", *BERT], "There is no device 'cuda:99' here"),
     (["-c", "c.txt", "-r", "r.txt", "--device", "99", *BERT], "There is no device '99' here"),
     (["-c", "c.txt", "-r", "r.txt", "--device", "meta", *BERT], "Unknown device 'meta'; use 'cpu'"),
+    (["-c", "c.txt", "-r", "r.txt", "--device", "xpu", *BERT], "Unknown device 'xpu'; use 'cpu'"),
     (["-c", "c.txt", "-r", "r.txt", "--config", ""], "No config ''"),
     (["-c", "c.txt", "-r", "r.txt", "--idf-table", "", *BERT], "No file '' with an idf table"),
     (["-c", "c.txt", "-r", "r.txt", "--idf-texts", "", *BERT], "The name of a file is empty"),

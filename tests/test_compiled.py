@@ -146,6 +146,18 @@ def test_what_cannot_be_compiled_runs_as_it_is(fast: Plain, later: bool) -> None
     assert model.error == "InvalidCxxCompiler: no compiler"
 
 
+def test_what_was_not_compared_is_not_used(fast: Plain) -> None:
+    """A first compiled batch that runs out of memory leaves the comparison to the next one."""
+    model = CompiledModel(Plain(), when=True, depth=2, dtype="float32")
+    fast.fault, fast.off = torch.OutOfMemoryError("CUDA out of memory."), 0.5
+    with pytest.raises(torch.OutOfMemoryError):
+        call(model)
+    fast.fault = None
+    for _ in range(2):
+        assert torch.equal(call(model)[..., 0], IDS.float() + 1)
+    assert model.error == "compiled, it gives other embeddings"
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_out_of_memory_is_no_reason_to_give_up(fast: Plain, later: bool) -> None:
     """Too large a batch is the caller's to halve; the smaller one runs compiled."""
