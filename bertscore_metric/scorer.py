@@ -109,7 +109,7 @@ class BERTScorer:
         self._done: list[TokenMatches | SegmentScores] = []
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
-            if self._tell_why_uncompiled() and config.compile is True:
+            if self._tell_why_uncompiled(stacklevel=3) and config.compile is True:
                 self.config = config = dataclasses.replace(config, compile=False)  # what the signature then says
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
             self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer
@@ -224,7 +224,7 @@ class BERTScorer:
                 store=store,
                 collector=collector,
             )
-            self._tell_why_uncompiled()
+            self._tell_why_uncompiled(stacklevel=5)
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def match_texts(self, candidates: Any, references: Any) -> list[TokenMatches | SegmentScores]:
@@ -353,7 +353,7 @@ class BERTScorer:
         """Return the signature."""
         return f"BERTScorer({str(self.signature)!r})"
 
-    def _tell_why_uncompiled(self) -> bool:
+    def _tell_why_uncompiled(self, *, stacklevel: int) -> bool:
         error = getattr(self.model.encoder, "compile_error", None)
         if error is not None and not self._told_why_uncompiled:
             self._told_why_uncompiled = True
@@ -361,7 +361,7 @@ class BERTScorer:
                 f"The model could not be compiled and runs as it is: {error}. If a compiler is missing: "
                 f"install one for C++ (Debian: apt install g++), on GPUs Triton. Otherwise leave compile out.",
                 BERTScoreWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         return error is not None
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 _INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 _MOST_BYTES = 4  # of a character in UTF-8
-_TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+# Control characters, and those that turn the direction of a line.
+_ACTING = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _REST = "⋯"  # is shown for a token that completes the character at the one before, and is spelled ""
 # A line break, a tab or another space than the one that vocabularies mark, at the end of a token or at the next one's
 # beginning.
@@ -120,14 +121,17 @@ def visible(token: str) -> str:
         >>> visible("\x1b[2J"), visible("")
         ('\\x1b[2J', '⋯')
     """
-    if not token:
-        return _REST
-    return "".join(
-        letter.encode("unicode_escape").decode()
-        if unicodedata.category(letter) == "Cc" or unicodedata.bidirectional(letter) in _TURNS
-        else letter
-        for letter in token
-    )
+    return _ACTING.sub(lambda letter: letter[0].encode("unicode_escape").decode(), token) or _REST
+
+
+def visible_text(text: str) -> str:
+    r"""Return a text in which what controls or turns a line is spelled out; its line breaks and tabs stay.
+
+    Example:
+        >>> visible_text("a\x07\n\u202eb")
+        'a\\x07\n\\u202eb'
+    """
+    return re.sub(r"[^\r\n\t]+", lambda run: visible(run[0]), text)
 
 
 def join(tokens: Sequence[str], mark: str) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from bertscore_metric.spelling import bare, visible
+from bertscore_metric.spelling import bare, visible, visible_text
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
-
-_ACTING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def to_html(explanation: Explanation) -> str:
@@ -43,12 +40,7 @@ def render(template: str, **values: Any) -> str:
 
 def _shown(value: Any) -> Any:
     # What has `__html__` was made by a macro from values that were shown already.
-    return value if hasattr(value, "__html__") else plain(str(value))
-
-
-def plain(text: str) -> str:
-    """Return a text for files that people open: what is not seen but acts is spelled out, line breaks and tabs stay."""
-    return _ACTING.sub(lambda letter: visible(letter[0]), text)
+    return value if hasattr(value, "__html__") else visible_text(str(value))
 
 
 def view(explanation: Explanation) -> dict[str, Any]:

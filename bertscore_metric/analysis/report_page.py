@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertscore_metric.analysis.explanation_html import plain, render, view
+from bertscore_metric.analysis.explanation_html import render, view
 from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.report import BERTScoreResult
+from bertscore_metric.spelling import visible_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,11 +123,12 @@ def check_sample(path: Path) -> None:
         if ours and not any(row[name] for row in table for name in _JUDGED):
             return
     what = "holds judgements" if ours else "is not a sample of an earlier report"
-    raise ValueError(f"--sample would write over {path}, which {what}; move it away, or give --report another name.")
+    raise ValueError(f"The sample would be written over {path}, which {what}; move it away, or choose another name.")
 
 
 def _cell(text: str) -> str:
-    return f"'{plain(text)}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else plain(text)
+    formula = text.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return ("'" if formula else "") + visible_text(text)
 
 
 def lowest_segments(result: BERTScoreResult, n: int) -> list[int]:

@@ -132,7 +132,7 @@ def test_judgements_are_not_written_over(scorer: BERTScorer, tmp_path: Path) -> 
     write_sample(file, scorer.score(["a"], ["b"]), ["a"], [["b"]], sample=1)
     check_sample(file)
     file.write_text(file.read_text(encoding="utf-8").replace(",,", ",,good"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"would write over .*s\.csv, which holds judgements; move it away"):
+    with pytest.raises(ValueError, match=r"would be written over .*s\.csv, which holds judgements; move it away"):
         check_sample(file)
     file.write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"which is not a sample of an earlier report; move it away"):
