@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertscore_metric import __version__, registry, source
-from bertscore_metric.baseline import find_baseline, rescale
-from bertscore_metric.matching import similarity, unit
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.numerics import own_arithmetic
-from bertscore_metric.pairs import check_texts, parse_segments
+from bertscore_metric import __version__, registry
+from bertscore_metric.core.baseline import find_baseline, rescale
+from bertscore_metric.core.matching import similarity, unit
+from bertscore_metric.core.pairs import check_texts, parse_segments
+from bertscore_metric.core.weighting import document_frequencies, inverse_document_frequencies
+from bertscore_metric.models import source
+from bertscore_metric.models.numerics import own_arithmetic
+from bertscore_metric.models.tokenizer import TextTokenizer
 from bertscore_metric.scorer import BERTScorer as CoreScorer
-from bertscore_metric.tokens import TextTokenizer
-from bertscore_metric.weighting import document_frequencies, inverse_document_frequencies
+from bertscore_metric.warnings import BERTScoreWarning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

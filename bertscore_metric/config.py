@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ from typing import Any
 
 import yaml
 
-from bertscore_metric.pairs import check_texts
+from bertscore_metric.checks import boolean, check_choice, is_bool, optional_int, optional_text
+from bertscore_metric.core.pairs import check_texts
+from bertscore_metric.io.paths import user_path
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16", "auto")
 RUN_SETTINGS = ("batch_size", "device", "verbose")
@@ -102,7 +103,7 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
-            self._normalize(name, _optional_text(name, getattr(self, name)))
+            self._normalize(name, optional_text(name, getattr(self, name)))
         for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
             self._normalize(name, boolean(name, getattr(self, name)))
         for name in ("use_safetensors", "local_files_only"):
@@ -110,11 +111,11 @@ class ScoreConfig:
         self._normalize("num_layers", optional_int("num_layers", self.num_layers, at_least=0))
         self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))
-        _check_choice("dtype", self.dtype, DTYPES)
+        check_choice("dtype", self.dtype, DTYPES)
         if self.compile != "auto":
             self._normalize("compile", _check_compile(self.compile))
-        _check_choice("empty", self.empty, EMPTY_RULES)
-        _check_choice("long_text", self.long_text, LONG_TEXT_RULES)
+        check_choice("empty", self.empty, EMPTY_RULES)
+        check_choice("long_text", self.long_text, LONG_TEXT_RULES)
         self._normalize("idf", _check_idf(self.idf))
         if self.all_layers and self.num_layers is not None:
             raise ValueError(
@@ -203,14 +204,6 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def user_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path with `~` as the user's home; where nobody has the name behind it, it stays, and is no file."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
-
-
 def shipped_configs() -> dict[str, Path]:
     """Return the shipped configs as name -> file, from the installed package or from the checkout."""
     package = Path(__file__).parent
@@ -247,65 +240,19 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _optional_text(name: str, value: object) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str | os.PathLike):
-        hint = " In YAML, words such as no need quotes." if isinstance(value, bool) else ""
-        raise TypeError(f"{name} must be a str, got {type(value).__name__}.{hint}")
-    text = os.fspath(value)
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{name} is empty; leave it out or name one.")
-    return text
-
-
-def optional_int(name: str, value: Any, *, at_least: int) -> int | None:
-    """Return a whole number (also numpy's) as `int`, `None` as it is, or say what is wrong with it."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__}.")
-    number = operator.index(value)
-    if number < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {number}.")
-    return number
-
-
-def byte_count(name: str, value: Any) -> int:
-    """Return a number of bytes as `int`, or say what is wrong with it."""
-    number = optional_int(name, value, at_least=0)
-    if number is None:
-        raise TypeError(f"{name} must be a number of bytes, 0 for none; got None.")
-    return number
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool) or (type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype"))  # numpy's
-
-
-def boolean(name: str, value: object) -> bool:
-    """Return True or False (also numpy's) as `bool`, or say what is wrong with it."""
-    if not _is_bool(value):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}.")
-    return bool(value)
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
-
-
 def _check_compile(value: object) -> bool:
-    if isinstance(value, str) or not _is_bool(value):
+    if isinstance(value, str) or not is_bool(value):
         raise ValueError(f"compile must be True, False or 'auto'; got {value!r}.")
     return bool(value)
 
 
 def _check_idf(idf: Any) -> Any:
-    if _is_bool(idf):
+    if is_bool(idf):
         return bool(idf)
     if isinstance(idf, Mapping):
-        from bertscore_metric.weighting import IdfTable  # imports torch, which settings without a table do not need
+        from bertscore_metric.core.weighting import (
+            IdfTable,  # imports torch, which settings without a table do not need
+        )
 
         return IdfTable(idf)
     if idf is None or isinstance(idf, str | bytes):

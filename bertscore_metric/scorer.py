@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
-from bertscore_metric.baseline import Baseline, find_baseline
-from bertscore_metric.batches import batch_rule
-from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.embeddings import EmbeddingCollector, SegmentEmbeddings
-from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
-from bertscore_metric.matching import TokenMatches
-from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
-from bertscore_metric.numerics import own_arithmetic, resolve_dtype
-from bertscore_metric.pairs import Segments, check_texts, parse_segments
-from bertscore_metric.report import BERTScoreResult, build_result, notable
+from bertscore_metric.checks import optional_int
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
+from bertscore_metric.core.baseline import Baseline, find_baseline
+from bertscore_metric.core.batches import batch_rule
+from bertscore_metric.core.matching import TokenMatches
+from bertscore_metric.core.pairs import Segments, check_texts, parse_segments
+from bertscore_metric.core.tokens import TokenizedSegments
+from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
+from bertscore_metric.models.numerics import own_arithmetic, resolve_dtype
+from bertscore_metric.models.scoring_model import ScoringModel, load_model, use_encoder, use_model
+from bertscore_metric.models.tokenizer import TextTokenizer, tokenize_ahead, tokenize_segments
+from bertscore_metric.result import BERTScoreResult, build_result, warnings_for
 from bertscore_metric.signature import sign
-from bertscore_metric.store import EmbeddingStore
-from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_ahead, tokenize_segments
+from bertscore_metric.state.kept_embeddings import EmbeddingCollector, SegmentEmbeddings
+from bertscore_metric.state.reference_cache import ReferenceCache
 from bertscore_metric.update import EncoderSettings, match_segments
-from bertscore_metric.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.warnings import BERTScoreWarning
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import By, Explanation
@@ -202,7 +205,7 @@ class BERTScorer:
         self,
         segments: TokenizedSegments,
         *,
-        store: EmbeddingStore | None = None,
+        store: ReferenceCache | None = None,
         collector: EmbeddingCollector | None = None,
     ) -> TokenMatches | SegmentScores:
         """Embed and match; the rest of the update half, for adapters.
@@ -246,7 +249,7 @@ class BERTScorer:
 
         Args:
             parts: what `match` returned.
-            warn: whether to warn of what is notable; `False` where another process says the same.
+            warn: whether to warn of what is warnings_for; `False` where another process says the same.
         """
         with self.own_arithmetic():
             matches = [part for part in parts if isinstance(part, TokenMatches)]
@@ -256,7 +259,7 @@ class BERTScorer:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
             skip = self.config.empty == "skip"
-            for message in notable(scores, skip_empty=skip, limit=self._limit) if warn else ():
+            for message in warnings_for(scores, skip_empty=skip, limit=self._limit) if warn else ():
                 warnings.warn(message, BERTScoreWarning, stacklevel=3)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
@@ -333,7 +336,7 @@ class BERTScorer:
         """Whether tokens can be refused: `tokenize` must then see a text before anything of it is kept."""
         return self.config.long_text == "error" or (self._idf is not None and self._idf.default is None)
 
-    def on(self, device: str | int | torch.device) -> BERTScorer:
+    def to_device(self, device: str | int | torch.device) -> BERTScorer:
         """Return a scorer of the same settings, without a stream, whose encoder runs on another device.
 
         The model is copied there, never moved, for others may use it; an own encoder stays where it is.
@@ -344,7 +347,7 @@ class BERTScorer:
             return other
         other.device = _device(device)
         with other.own_arithmetic():
-            other.model = dataclasses.replace(self.model, encoder=self.model.encoder.on(other.device))
+            other.model = dataclasses.replace(self.model, encoder=self.model.encoder.to_device(other.device))
         rule = batch_rule(other.device.type, self._settings.rule.max_texts)
         other._settings = dataclasses.replace(self._settings, rule=rule)
         return other

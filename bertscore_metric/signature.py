@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from bertscore_metric import __version__
-from bertscore_metric.baseline import Baseline
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.model import ScoringModel
-from bertscore_metric.weighting import IdfTable
+from bertscore_metric.core.baseline import Baseline
+from bertscore_metric.core.weighting import IdfTable
+from bertscore_metric.models.scoring_model import ScoringModel
 
 # Versions within a group give the same numbers (to 1e-6 in float32); `comparable_to` does not tell them apart.
 NUMBER_NEUTRAL_VERSIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from bertscore_metric import ragged
-from bertscore_metric.batches import BatchRule, plan_batches, plan_chunks
-from bertscore_metric.embeddings import EmbeddingCollector
-from bertscore_metric.encoder import Encoder
-from bertscore_metric.matching import TokenMatches, match_pairs, unit
-from bertscore_metric.memory import give_back
-from bertscore_metric.store import EmbeddingStore
-from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
-from bertscore_metric.windows import WindowRule, plan_windows
+from bertscore_metric.core import ragged
+from bertscore_metric.core.batches import BatchRule, plan_batches, plan_chunks
+from bertscore_metric.core.matching import TokenMatches, match_pairs, unit
+from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
+from bertscore_metric.core.windows import WindowRule, plan_windows
+from bertscore_metric.models.encoder import Encoder
+from bertscore_metric.models.memory import give_back
+from bertscore_metric.state.kept_embeddings import EmbeddingCollector
+from bertscore_metric.state.reference_cache import ReferenceCache
 
 EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
@@ -53,7 +53,7 @@ def match_segments(
     settings: EncoderSettings,
     *,
     progress: bool = False,
-    store: EmbeddingStore | None = None,
+    store: ReferenceCache | None = None,
     collector: EmbeddingCollector | None = None,
 ) -> TokenMatches:
     """Embed every distinct text once and match every pair.
@@ -118,7 +118,7 @@ def match_segments(
     )
 
 
-def _look_up(store: EmbeddingStore, segments: TokenizedSegments) -> dict[int, Tensor]:
+def _look_up(store: ReferenceCache, segments: TokenizedSegments) -> dict[int, Tensor]:
     """Return the stored embeddings of the references by the numbers of their texts."""
     texts = torch.unique(segments.references).tolist()
     found = {text: store.get(key) for text, key in zip(texts, _keys(segments.texts, texts), strict=True)}
@@ -126,7 +126,7 @@ def _look_up(store: EmbeddingStore, segments: TokenizedSegments) -> dict[int, Te
 
 
 def _admit(
-    store: EmbeddingStore, texts: TokenizedTexts, chosen: Tensor, first: Tensor, embeddings: Tensor, stored: set[int]
+    store: ReferenceCache, texts: TokenizedTexts, chosen: Tensor, first: Tensor, embeddings: Tensor, stored: set[int]
 ) -> None:
     new = [text for text in chosen.tolist() if text not in stored]
     stored.update(new)

@@ -24,9 +24,10 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, files
-from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig
+from bertscore_metric.io import files
 from bertscore_metric.registry import baselines_for
+from bertscore_metric.state.kept_embeddings import EmbeddingCollector
 
 MODELS = ("offline", "en", "en_best", "multilingual", "zh", "ko", "sci")  # shipped configs that the page offers
 MAX_CHARACTERS = 5_000  # of a candidate, and of a reference

@@ -13,7 +13,10 @@ from conftest import MODELS, TOLERANCE, model_path, shared_scorer
 from fakes import HashEncoder, LayeredEncoder, SmallMemory
 from transformers import AutoModel, AutoTokenizer
 
-from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, batches, encoder, score, scorer, tokens, update
+from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, score, scorer, update
+from bertscore_metric.core import batches
+from bertscore_metric.models import encoder
+from bertscore_metric.models import tokenizer as tokens
 
 CANDIDATES = ["the cat sat on the red table.", "I like lemons.", "Go go go.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "I love lemons.", "Numbers: 0 1 2 3, is it?", "the dog walked past"]
@@ -361,7 +364,7 @@ def test_threads_share_an_encoder() -> None:
 
 def test_fixed_idf_of_texts_and_mapping() -> None:
     """idf counted in other texts, and the same table given as a mapping, score alike."""
-    from bertscore_metric.weighting import document_frequencies, inverse_document_frequencies
+    from bertscore_metric.core.weighting import document_frequencies, inverse_document_frequencies
 
     texts = ["the cat sat on the red table.", "the dog looked at the red table.", "I love lemons."]
     counted = BERTScorer(model_path("bert"), num_layers=2, idf=texts)

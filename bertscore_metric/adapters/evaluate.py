@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.pairs import parse_segments
-from bertscore_metric.shared import SharedScorer
+from bertscore_metric.core.pairs import parse_segments
+from bertscore_metric.scorer_handle import ScorerHandle
+from bertscore_metric.warnings import BERTScoreWarning
 
 try:
     import datasets  # type: ignore[import-untyped]
@@ -133,7 +133,7 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         self._objects = {name: settings.pop(name, None) for name in OBJECTS}
         self._given = self._own(settings)
         self._config({})
-        self._scorer: SharedScorer | None = None
+        self._scorer: ScorerHandle | None = None
         self._read: dict[str, list[Any]] | None = None  # what compute has read, until it has scored it
         self._failure: Exception | None = None  # of this process, told to the others
         self._loaded: tuple[ScoreConfig, dict[str, Any]] | None = None
@@ -312,7 +312,7 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
 
     def _load(self, config: ScoreConfig, run: dict[str, Any]) -> None:
         if self._scorer is None or self._loaded != (config, run):
-            self._scorer = SharedScorer(config, store_bytes=0, **run, **self._objects)
+            self._scorer = ScorerHandle(config, store_bytes=0, **run, **self._objects)
             self._loaded = (config, run)
 
     def _infer_feature_from_batch(self, batch: Any) -> Any:

@@ -24,8 +24,8 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from bertscore_metric.adapters.ragged_states import Columns, digest, foreign_columns, same_settings
-from bertscore_metric.columns import COUNTS, appended, joined
-from bertscore_metric.numerics import own_arithmetic
+from bertscore_metric.models.numerics import own_arithmetic
+from bertscore_metric.state.state_columns import COUNTS, appended, joined
 
 _NOT_COPIED = ("update", "compute", "_update_signature", "_forward_uncompiled")
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_metric import columns
+from bertscore_metric.state import state_columns
 
 Columns = Mapping[str, Sequence[Tensor]]
 
 
 def digest(*parts: Tensor) -> Tensor:
     """Return 16 bytes that stand for all parts in their order: any tensors -> [byte] uint8."""
-    return torch.tensor(list(columns.digest(parts)), dtype=torch.uint8)
+    return torch.tensor(list(state_columns.digest(parts)), dtype=torch.uint8)
 
 
 def same_settings(settings: Tensor) -> Tensor:

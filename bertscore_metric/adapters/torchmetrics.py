@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from bertscore_metric import waiting
 from bertscore_metric.adapters.torchmetrics_arguments import long_text_rule, one_tokenizer, refuse_arguments
-from bertscore_metric.columns import joined
-from bertscore_metric.config import ScoreConfig, boolean, byte_count
-from bertscore_metric.embeddings import (
+from bertscore_metric.checks import boolean, byte_count
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.core.pairs import parse_segments
+from bertscore_metric.core.weighting import IdfTable
+from bertscore_metric.result import BERTScoreResult
+from bertscore_metric.scorer_handle import ScorerHandle
+from bertscore_metric.signature import Signature
+from bertscore_metric.state import pending_texts
+from bertscore_metric.state.kept_embeddings import (
     EMBEDDING_COLUMNS,
     EmbeddingCollector,
     SegmentEmbeddings,
@@ -29,12 +34,8 @@ from bertscore_metric.embeddings import (
     check_room,
     segment_embeddings,
 )
-from bertscore_metric.pairs import parse_segments
-from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.samples import check_sample_ids, parse_sample_ids, sample_order
-from bertscore_metric.shared import SharedScorer
-from bertscore_metric.signature import Signature
-from bertscore_metric.weighting import IdfTable
+from bertscore_metric.state.sample_ids import check_sample_ids, parse_sample_ids, sample_order
+from bertscore_metric.state.state_columns import joined
 
 try:
     from torchmetrics import Metric, MetricCollection
@@ -180,7 +181,7 @@ class BERTScore(RaggedMetric):
         self.keep_embeddings = keep_embeddings
         self.kept_embeddings_bytes = byte_count("kept_embeddings_bytes", kept_embeddings_bytes)
         self._follows_device = device is None
-        self._shared = SharedScorer(
+        self._shared = ScorerHandle(
             config,
             store_bytes=embedding_store_bytes,
             device=self.device if device is None and encoder is None else device,
@@ -251,9 +252,9 @@ class BERTScore(RaggedMetric):
         scorer = self._shared.scorer
         if scorer.refuses_texts:
             scorer.tokenize_segments(segments)
-        texts = waiting.to_bytes(segments)
+        texts = pending_texts.to_bytes(segments)
         n_bytes = sum(part.numel() for part in (*self.waiting, texts))
-        wait = n_bytes < waiting.WAITING_BYTES and not (self.keep_embeddings or self._in_step)
+        wait = n_bytes < pending_texts.WAITING_BYTES and not (self.keep_embeddings or self._in_step)
         rows = {"waiting": texts} if wait else self._encode([*self.waiting, texts])
         self.append_rows(rows if ids is None else {**rows, "sample_ids": ids})
         self.seen = digest(self.seen, texts, numbers)
@@ -362,7 +363,7 @@ class BERTScore(RaggedMetric):
             self.compute()
 
     def _speaks(self) -> bool:
-        """Whether to warn: ranks that are synced have the same rows, and the first one says what is notable."""
+        """Whether to warn: ranks that are synced have the same rows, and the first one says what is warnings_for."""
         return not (self._is_synced and torch.distributed.is_initialized()) or self._rank() == 0
 
     def _value(self, result: BERTScoreResult, name: str) -> Tensor:
@@ -375,10 +376,12 @@ class BERTScore(RaggedMetric):
         if self.keep_embeddings:
             collector = EmbeddingCollector(self.kept_embeddings_bytes, held=held)
         try:
-            rows = self._shared.rows(waiting.from_bytes(joined(texts, torch.uint8)), id(self), collector=collector)
+            rows = self._shared.rows(
+                pending_texts.from_bytes(joined(texts, torch.uint8)), id(self), collector=collector
+            )
         except Exception as error:
             if self.waiting:
-                n_rows, n_waiting = self._shared.n_segments(self._columns()), waiting.n_segments(self.waiting)
+                n_rows, n_waiting = self._shared.n_segments(self._columns()), pending_texts.n_segments(self.waiting)
                 error.add_note(
                     f"Segments {n_rows} to {n_rows + n_waiting - 1} of earlier updates (counted from 0), which waited "
                     f"for a full batch, are among the texts that were encoded here, and wait on. Repeat the call once "
@@ -398,7 +401,7 @@ class BERTScore(RaggedMetric):
         return sum(part.nbytes for part in columns.get("kept_vectors", ()))
 
     def _n_rows(self, columns: Columns) -> int:
-        return self._shared.n_segments(columns) + waiting.n_segments(columns["waiting"])
+        return self._shared.n_segments(columns) + pending_texts.n_segments(columns["waiting"])
 
     def _check_rows(self, columns: Columns) -> None:
         if not torch.equal(self.settings, self._defaults["settings"]):  # type: ignore[arg-type]
@@ -412,7 +415,7 @@ class BERTScore(RaggedMetric):
 
     def _check_foreign(self, columns: Columns) -> None:
         self._shared.check(columns)
-        waiting.from_bytes(joined(columns["waiting"], torch.uint8))
+        pending_texts.from_bytes(joined(columns["waiting"], torch.uint8))
 
     def reset(self) -> None:
         """Forget all segments; the encoder stays, and so do stored embeddings of references."""
@@ -422,7 +425,7 @@ class BERTScore(RaggedMetric):
 
     def _moved(self, device: torch.device) -> None:
         if self._follows_device:
-            self._shared = self._shared.on(device)
+            self._shared = self._shared.to_device(device)
 
     def _describe(self) -> str:
         return str(self.signature)

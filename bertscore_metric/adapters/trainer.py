@@ -23,10 +23,7 @@ from bertscore_metric.adapters.trainer_evaluation import (
     distributed,
     loop_over,
 )
-from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.encoder import Encoder
-from bertscore_metric.pairs import parse_segments
-from bertscore_metric.predictions import (
+from bertscore_metric.adapters.trainer_predictions import (
     IGNORED,
     Row,
     aligned_ids,
@@ -39,8 +36,12 @@ from bertscore_metric.predictions import (
     vocabulary_size,
     without_prompts,
 )
-from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.shared import SharedScorer
+from bertscore_metric.checks import optional_int
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.core.pairs import parse_segments
+from bertscore_metric.models.encoder import Encoder
+from bertscore_metric.result import BERTScoreResult
+from bertscore_metric.scorer_handle import ScorerHandle
 from bertscore_metric.signature import Signature
 
 logger = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class ComputeBERTScore:
         self.release_encoder = release_encoder
         self.dataset: str | None = None
         self.result: BERTScoreResult | None = None
-        self._shared = SharedScorer(
+        self._shared = ScorerHandle(
             config,
             store_bytes=embedding_store_bytes,
             device=device,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bertscore_metric.adapters.trainer_evaluation import Evaluation
-from bertscore_metric.config import optional_int
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.pairs import check_references
-from bertscore_metric.predictions import repeated_end, repeats_beginning
+from bertscore_metric.adapters.trainer_predictions import repeated_end, repeats_beginning
+from bertscore_metric.checks import optional_int
+from bertscore_metric.core.pairs import check_references
+from bertscore_metric.warnings import BERTScoreWarning
 
 NumSamples = int | Mapping[str, int] | Callable[..., Any]
 References = Sequence[Any] | Mapping[str, Sequence[Any]]

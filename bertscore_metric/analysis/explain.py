@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from bertscore_metric.aggregation import Vocabulary, f1_score, token_weights, weighted_mean
-from bertscore_metric.baseline import rescale
-from bertscore_metric.config import user_path
-from bertscore_metric.embeddings import SegmentEmbeddings, TextEmbeddings
-from bertscore_metric.files import check_outputs, write_text
-from bertscore_metric.matching import greedy_match, similarity
-from bertscore_metric.spelling import join
-from bertscore_metric.tokens import TextTokenizer
-from bertscore_metric.weighting import IdfTable
+from bertscore_metric.core.aggregation import Vocabulary, f1_score, token_weights, weighted_mean
+from bertscore_metric.core.baseline import rescale
+from bertscore_metric.core.matching import greedy_match, similarity
+from bertscore_metric.core.spelling import join
+from bertscore_metric.core.weighting import IdfTable
+from bertscore_metric.io.files import check_outputs, write_text
+from bertscore_metric.io.paths import user_path
+from bertscore_metric.models.tokenizer import TextTokenizer
+from bertscore_metric.state.kept_embeddings import SegmentEmbeddings, TextEmbeddings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

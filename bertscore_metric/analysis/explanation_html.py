@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from bertscore_metric.spelling import bare, visible, visible_text
+from bertscore_metric.core.spelling import bare, visible, visible_text
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from bertscore_metric.spelling import bare, visible
+from bertscore_metric.core.spelling import bare, visible
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation

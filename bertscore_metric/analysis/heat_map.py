@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertscore_metric.analysis.figures import new_figure
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.spelling import visible
+from bertscore_metric.core.spelling import visible
+from bertscore_metric.warnings import BERTScoreWarning
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

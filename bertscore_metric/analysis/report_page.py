@@ -15,8 +15,8 @@ from torch import Tensor
 
 from bertscore_metric.analysis.explanation_html import render, view
 from bertscore_metric.analysis.figures import new_figure
-from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.spelling import visible_text
+from bertscore_metric.core.spelling import visible_text
+from bertscore_metric.result import BERTScoreResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_metric.aggregation import SegmentScores, score_segments
+from bertscore_metric.analysis.all_layers import OWN_SETTINGS, score_every_layer
 from bertscore_metric.analysis.correlation import STATISTICS, correlations, require_scipy, resampled_pearson
-from bertscore_metric.layers import OWN_SETTINGS, score_every_layer
-from bertscore_metric.matching import TokenMatches
+from bertscore_metric.core.aggregation import SegmentScores, score_segments
+from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.signature import Signature
 

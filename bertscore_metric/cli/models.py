@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bertscore_metric import registry
-from bertscore_metric.cli.voice import put
-from bertscore_metric.source import OFFLINE_MODEL, OFFLINE_NAME
+from bertscore_metric.cli.console import put
+from bertscore_metric.models.source import OFFLINE_MODEL, OFFLINE_NAME
 
 _HEADER = {"model": "model", "layer": "layer", "languages": "default for", "baselines": "baselines"}
 

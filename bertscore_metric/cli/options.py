@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bertscore_metric import files
-from bertscore_metric.cli.dialect import FileError
-from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig, user_path
+from bertscore_metric.cli.option_names import FileError
+from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig
+from bertscore_metric.io import files
+from bertscore_metric.io.paths import user_path
 
 COMPILE: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 Candidates = Annotated[
@@ -125,7 +126,7 @@ def with_table(config: ScoreConfig, table: str | None) -> ScoreConfig:
     """Return the settings with the idf weights of a table."""
     if table is None:
         return config
-    from bertscore_metric.weighting import IdfTable
+    from bertscore_metric.core.weighting import IdfTable
 
     return dataclasses.replace(config, idf=IdfTable.load(table))
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertscore_metric import files
 from bertscore_metric.cli import options
+from bertscore_metric.cli.console import put, show_progress, voice
 from bertscore_metric.cli.texts import read_texts
-from bertscore_metric.cli.voice import put, show_progress, voice
-from bertscore_metric.config import EMPTY_RULES, user_path
+from bertscore_metric.config import EMPTY_RULES
+from bertscore_metric.io import files
+from bertscore_metric.io.paths import user_path
 
 if TYPE_CHECKING:
-    from bertscore_metric.report import BERTScoreResult
+    from bertscore_metric.result import BERTScoreResult
     from bertscore_metric.scorer import BERTScorer
 
 _COLUMNS = ("precision", "recall", "f1")
@@ -109,7 +110,7 @@ def score(
 
 
 def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[Any]) -> dict[str, BERTScoreResult]:
-    from bertscore_metric.model import BERTScoreWarning
+    from bertscore_metric.warnings import BERTScoreWarning
 
     results = {}
     for name, texts in systems.items():

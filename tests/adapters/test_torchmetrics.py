@@ -24,10 +24,11 @@ from torchmetrics.wrappers import Running
 from transformers import AutoModel
 
 import bertscore_metric
-from bertscore_metric import BERTScore, BERTScorer, BERTScoreWarning, ScoreConfig, release_encoders, waiting
+from bertscore_metric import BERTScore, BERTScorer, BERTScoreWarning, ScoreConfig, release_encoders
 from bertscore_metric.adapters.torchmetrics import BERTScoreValue, bertscore_collection
-from bertscore_metric.shared import ReleasedEncoder
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
+from bertscore_metric.scorer_handle import ReleasedEncoder
+from bertscore_metric.state import pending_texts
 
 quiet = pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
 PREDS, TARGET = ["the cat sat", "a dog", "I like lemons."], ["a cat sat", "the dog", "I love lemons."]
@@ -273,7 +274,7 @@ def test_out_of_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch, sync: bo
     metric.update(["Go"], ["Go"])
     before = snapshot(metric)
     fake.most_tokens = 1
-    monkeypatch.setattr(waiting, "WAITING_BYTES", 1)
+    monkeypatch.setattr(pending_texts, "WAITING_BYTES", 1)
     for call in (metric.update, metric.forward):
         with pytest.raises(torch.OutOfMemoryError, match="A single text"):
             call(PREDS[2:], TARGET[2:])
@@ -721,7 +722,7 @@ def test_small_updates_wait_for_full_batches() -> None:
 
 def test_full_batches_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that fill the encoder's batches are encoded at once, with those that waited, in order."""
-    monkeypatch.setattr(waiting, "WAITING_BYTES", 60)
+    monkeypatch.setattr(pending_texts, "WAITING_BYTES", 60)
     fake = HashEncoder()
     metric = vectors(fake=fake)
     metric.update(PREDS[:1], TARGET[:1])
@@ -803,7 +804,7 @@ def test_loaded_states_are_copies() -> None:
     other.compute()
     other.update(PREDS, TARGET)
     other.reset()
-    assert waiting.from_bytes(state["waiting"][0]).candidates == PREDS
+    assert pending_texts.from_bytes(state["waiting"][0]).candidates == PREDS
     assert metric.compute()["f1"].shape == (3,)
 
 

@@ -12,7 +12,7 @@ from conftest import TOLERANCE, model_path, shared_scorer
 from bertscore_metric import BERTScorer, BERTScoreWarning, cli
 from bertscore_metric.analysis import baseline as room
 from bertscore_metric.analysis.baseline import draw_pairs, make_baseline
-from bertscore_metric.baseline import read_baseline
+from bertscore_metric.core.baseline import read_baseline
 
 WORDS = ("cat", "dog", "table", "lemon", "banana", "red", "two", "near", "walked", "sat", "go", "like")
 TEXTS = [f"the {a} {b} {c}." for a in WORDS for b in WORDS[:4] for c in WORDS[4:6]]

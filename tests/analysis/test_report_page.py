@@ -16,7 +16,7 @@ from bertscore_metric.analysis.report_page import (
     report_page,
     write_sample,
 )
-from bertscore_metric.embeddings import check_index
+from bertscore_metric.state.kept_embeddings import check_index
 
 HOSTILE = '<script>alert("x")</script>'
 C = ["the cat sat", "a dog ran", "", HOSTILE, "bananas", "the red table"] * 5

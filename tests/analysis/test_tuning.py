@@ -18,7 +18,7 @@ from bertscore_metric import TokenBatch, cli
 from bertscore_metric.analysis.correlation import resampled_pearson
 from bertscore_metric.analysis.tuning import SCORES, tune
 from bertscore_metric.analysis.tuning_plot import plot_tuning
-from bertscore_metric.source import load_tokenizer, resolve
+from bertscore_metric.models.source import load_tokenizer, resolve
 
 CANDIDATES = [
     "the cat sat on the red table.", "Go", "a dog looked at two bananas", "I like lemons.", "the dogs go", "a red cat",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
 from tests.benchmarks.random_bert import Size
 
 

@@ -25,8 +25,8 @@ import torch
 from transformers import AutoTokenizer
 
 from bertscore_metric import BERTScore, TokenBatch
-from bertscore_metric.columns import MATCH_COLUMNS, SCORE_COLUMNS
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
+from bertscore_metric.state.state_columns import MATCH_COLUMNS, SCORE_COLUMNS
 from tests.benchmarks.texts import pairs
 
 LAYER = 5

@@ -1,0 +1,64 @@
+"""What the commands say: results on stdout or into a file, warnings and progress on stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from bertscore_metric.cli.option_names import translated
+from bertscore_metric.io import files
+
+
+@contextmanager
+def voice(quiet: bool) -> Iterator[None]:
+    """Say warnings in a line each on stderr, and keep the chatter of the libraries away."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if show_progress(quiet) else "1")
+    for library in ("HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):  # read when the libraries are imported
+        os.environ.setdefault(library, "error")
+    ours = logging.getLogger("bertscore_metric")
+    handler = _Lines(logging.CRITICAL if quiet else logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not quiet:
+            from bertscore_metric.warnings import BERTScoreWarning
+
+            warnings.simplefilter("always", BERTScoreWarning)
+            warnings.showwarning = lambda message, *_: _say(str(message))
+        ours.addHandler(handler)
+        try:
+            yield
+        finally:
+            ours.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    """Says what the package logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.getMessage())
+
+
+def _say(message: str) -> None:
+    typer.echo(f"bertscore-metric: {translated(message)}", err=True)
+
+
+def show_progress(quiet: bool) -> bool:
+    """Return whether a progress bar is wanted: on a terminal only."""
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
+
+
+def put(text: str, output: str | None) -> None:
+    """Write a result into a file, or to stdout; what UTF-8 cannot hold is written as an escape."""
+    if output is not None and output != files.STDOUT:
+        files.write_text(output, text)
+        return
+    if sys.stdout is None:
+        raise OSError("Standard output is closed; nothing can be printed.")
+    sys.stdout.reconfigure(encoding="utf-8", errors=files.ESCAPED)  # type: ignore[union-attr]
+    sys.stdout.write(text)

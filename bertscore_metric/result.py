@@ -1,0 +1,253 @@
+"""`BERTScoreResult`: numbers, means, spread, text and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertscore_metric.core.aggregation import SegmentScores
+from bertscore_metric.core.baseline import Baseline, rescale
+from bertscore_metric.signature import Signature
+
+Statistic = float | tuple[float, ...]
+
+UNKNOWN_SHARE = 0.1  # above it, the model hardly knows the language or script
+NAMED_INDICES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Precision, recall and F1 of segments: each [segment], or [layer, segment] with all layers, float32 on the CPU."""
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One number each for precision, recall and F1; with all layers a tuple with one number a layer."""
+
+    precision: Statistic
+    recall: Statistic
+    f1: Statistic
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the three numbers by name, `None` where there is none."""
+        return {name: _json_number(getattr(self, name)) for name in ("precision", "recall", "f1")}
+
+
+@dataclass(frozen=True)
+class UnknownShare:
+    """Share of tokens, from 0 to 1, that the tokenizer does not know; special tokens are not counted."""
+
+    candidates: float
+    references: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BERTScoreResult:
+    """Scores of segments. It unpacks to `P, R, F1`, as bert_score's does.
+
+    Args:
+        precision, recall, f1: [segment] float32 on the CPU, [layer, segment] with all layers; rescaled if asked for.
+        raw: the same three before rescaling.
+        mean, std: over the segments (std with n - 1, 0 for one segment); with `empty="skip"` without the empty ones.
+        best_reference: [segment] int64 ([layer, segment] with all layers), number of the reference with the best F1.
+        empty: [segment] bool, nothing to score: the candidate or all references are without text.
+        n_segments: number of segments, `n_empty` of them empty.
+        n_truncated: number of texts cut at the length limit.
+        n_windows: number of windows of the texts that are longer than one, with `long_text="windows"`.
+        unk_share: share of unknown tokens on either side.
+        signature: every setting that changes a number.
+
+    Example:
+        >>> from bertscore_metric import score
+        >>> result = score(["a cat sat", "hello"], [["a dog", "a cat sat"], ["hello"]], "offline")
+        >>> precision, recall, f1 = result
+        >>> [round(value, 3) for value in f1.tolist()], result.best_reference.tolist(), round(result.mean.f1, 3)
+        ([1.0, 1.0], [1, 0], 1.0)
+        >>> sorted(result.to_dict())
+        ['mean', 'n_empty', 'n_segments', 'n_truncated', 'signature', 'std', 'unk_share']
+    """
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+    raw: Scores
+    mean: Summary
+    std: Summary
+    best_reference: Tensor
+    empty: Tensor
+    n_segments: int
+    n_empty: int
+    n_truncated: int
+    n_windows: int
+    unk_share: UnknownShare
+    signature: Signature
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether texts beyond the limit were embedded in windows, so that reports say how many."""
+        return ("long", "windows") in self.signature.items
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Unpack to precision, recall, F1."""
+        return iter((self.precision, self.recall, self.f1))
+
+    def __repr__(self) -> str:
+        """Return the means in one line."""
+        mean = ", ".join(f"{name}={_short(getattr(self.mean, name))}" for name in ("precision", "recall", "f1"))
+        return f"BERTScoreResult(mean: {mean}; n_segments={self.n_segments}, signature={str(self.signature)!r})"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one dictionary a segment; with all layers the values are lists with one entry a layer."""
+        columns = {
+            name: getattr(self, name).movedim(-1, 0).tolist()
+            for name in ("precision", "recall", "f1", "best_reference")
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def to_dict(self, *, segments: bool = False) -> dict[str, Any]:
+        """Return signature, means, spread and counts as plain values, and the rows of all segments if asked for."""
+        data: dict[str, Any] = {
+            "signature": str(self.signature),
+            "mean": self.mean.to_dict(),
+            "std": self.std.to_dict(),
+            "n_segments": self.n_segments,
+            "n_empty": self.n_empty,
+            "n_truncated": self.n_truncated,
+            **({"n_windows": self.n_windows} if self.has_windows else {}),
+            "unk_share": {"candidates": self.unk_share.candidates, "references": self.unk_share.references},
+        }
+        if segments:
+            data["segments"] = self.to_rows()
+        return data
+
+    def to_json(self, *, segments: bool = False, indent: int | None = None) -> str:
+        """Return `to_dict` as JSON; a mean over nothing is `null`."""
+        return json.dumps(self.to_dict(segments=segments), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def build_result(
+    scores: SegmentScores, baseline: Baseline | None, signature: Signature, *, by_layer: bool, skip_empty: bool
+) -> BERTScoreResult:
+    """Rescale, average and count.
+
+    Args:
+        scores: raw scores of all segments.
+        baseline: the rows to rescale with; `None` leaves the raw scores.
+        signature: of the scorer.
+        by_layer: keep the layer axis.
+        skip_empty: leave empty segments out of mean and deviation.
+    """
+    names = ("precision", "recall", "f1")
+    raw = [getattr(scores, name) for name in names]
+    final = (
+        [one.clone() for one in raw] if baseline is None else [rescale(raw[k], baseline.values[:, k]) for k in range(3)]
+    )
+
+    def pick(value: Tensor) -> Tensor:
+        return value if by_layer else value[0]
+
+    shown = Scores(*map(pick, final))
+    mean, std = _spread(shown, ~scores.empty if skip_empty else torch.ones_like(scores.empty))
+    n_unknown, n_tokens = scores.unknown.sum(0).tolist(), scores.tokens.sum(0).tolist()
+    return BERTScoreResult(
+        shown.precision,
+        shown.recall,
+        shown.f1,
+        raw=Scores(*map(pick, raw)),
+        mean=mean,
+        std=std,
+        best_reference=pick(scores.best_reference),
+        empty=scores.empty,
+        n_segments=len(scores.empty),
+        n_empty=int(scores.empty.sum()),
+        n_truncated=int(scores.truncated.sum()),
+        n_windows=int(scores.windows.sum()),
+        unk_share=UnknownShare(*(u / n if n else 0.0 for u, n in zip(n_unknown, n_tokens, strict=True))),
+        signature=signature,
+    )
+
+
+def warnings_for(scores: SegmentScores, *, skip_empty: bool = False, limit: int | None = None) -> list[str]:
+    """Return what a reader of the scores should know, a sentence or two each.
+
+    Args:
+        scores: of the segments.
+        skip_empty: whether empty segments are left out of the means.
+        limit: most tokens of a text, the model's own or a lower one that was asked for.
+    """
+    messages = []
+    n = len(scores.empty)
+    if not n:
+        messages.append("No segments were scored; the means are NaN.")
+    n_empty = int(scores.empty.sum())
+    if n_empty:
+        rule = "They are left out of the mean." if skip_empty else "empty='skip' leaves them out of the mean."
+        if skip_empty and scores.empty.all():
+            rule = "They are left out of the means, which are NaN."
+        messages.append(
+            f"{n_empty} of {n} segments are empty on a side and score 0 before rescaling: "
+            f"{_indices(scores.empty)}. {rule}"
+        )
+    if scores.fell_back.any():
+        messages.append(
+            f"In {int(scores.fell_back.sum())} of {n} segments all idf weights of a side are 0, so that side is "
+            f"weighted as without idf: {_indices(scores.fell_back)}. idf needs a corpus of references; a few are not "
+            f"enough."
+        )
+    cut, lost = int(scores.truncated.sum()), int(scores.lost.sum())
+    if cut:
+        messages.append(
+            f"{cut} {'text is' if cut == 1 else 'texts are'} longer than the limit of {limit} tokens; {lost} "
+            f"{'token was' if lost == 1 else 'tokens were'} cut off and not scored (long_text='windows' scores all, "
+            f"long_text='error' refuses such texts)."
+        )
+    for side, unknown, tokens in zip(
+        ("candidates", "references"), scores.unknown.sum(0).tolist(), scores.tokens.sum(0).tolist(), strict=True
+    ):
+        if tokens and unknown / tokens > UNKNOWN_SHARE:
+            messages.append(
+                f"{unknown / tokens:.0%} of the tokens of the {side} are unknown to the model, so these scores mean "
+                f"little; choose a model that knows their language."
+            )
+    return messages
+
+
+def _indices(marked: Tensor) -> str:
+    indices = torch.nonzero(marked).squeeze(1).tolist()
+    named = ", ".join(map(str, indices[:NAMED_INDICES]))
+    more = ", ..." if len(indices) > NAMED_INDICES else ""
+    return f"counted from 0, {'index' if len(indices) == 1 else 'indices'} {named}{more}"
+
+
+def _spread(scores: Scores, keep: Tensor) -> tuple[Summary, Summary]:
+    """Return mean and standard deviation over the segments marked in `keep` [segment] bool."""
+    columns = [getattr(scores, name)[..., keep].double() for name in ("precision", "recall", "f1")]
+    n = int(keep.sum())
+    means = [column.mean(-1) for column in columns]
+    spreads = [column.std(-1) if n > 1 else torch.zeros_like(m) if n else m
+               for column, m in zip(columns, means, strict=True)]  # fmt: skip
+    return Summary(*map(_statistic, means)), Summary(*map(_statistic, spreads))
+
+
+def _statistic(value: Tensor) -> Statistic:
+    return tuple(value.tolist()) if value.ndim else float(value)
+
+
+def _json_number(value: Statistic) -> Any:
+    if isinstance(value, tuple):
+        return [_json_number(one) for one in value]
+    return None if math.isnan(value) else value
+
+
+def _short(value: Statistic) -> str:
+    return f"[{', '.join(f'{one:.6f}' for one in value)}]" if isinstance(value, tuple) else f"{value:.6f}"
