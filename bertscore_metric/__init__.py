@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bertscore_metric.adapters.torchmetrics import BERTScore
     from bertscore_metric.config import ScoreConfig
     from bertscore_metric.core.matching import TokenMatches
+    from bertscore_metric.core.pairs import parse_segments
     from bertscore_metric.core.tokens import TokenBatch
     from bertscore_metric.core.weighting import IdfTable
     from bertscore_metric.models.encoder import Encoder, release_encoders
@@ -37,6 +38,7 @@ _HOMES = {
     "Signature": "signature",
     "TokenBatch": "core.tokens",
     "TokenMatches": "core.matching",
+    "parse_segments": "core.pairs",
     "release_encoders": "models.encoder",
     "score": "scorer",
 }
@@ -53,6 +55,7 @@ __all__ = [
     "TokenBatch",
     "TokenMatches",
     "__version__",
+    "parse_segments",
     "release_encoders",
     "score",
 ]

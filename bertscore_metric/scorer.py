@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from bertscore_metric.checks import optional_int
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
+from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, score_segments
 from bertscore_metric.core.baseline import Baseline, find_baseline
 from bertscore_metric.core.batches import batch_rule
 from bertscore_metric.core.matching import TokenMatches
@@ -28,6 +29,16 @@ from bertscore_metric.result import BERTScoreResult, build_result, warnings_for
 from bertscore_metric.signature import sign
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector, SegmentEmbeddings
 from bertscore_metric.state.reference_cache import ReferenceCache
+from bertscore_metric.state.sample_ids import SCORE_TOLERANCE, matches_in_sample_order, scores_in_sample_order
+from bertscore_metric.state.state_columns import (
+    MATCH_COLUMNS,
+    SCORE_COLUMNS,
+    columns_to_matches,
+    columns_to_scores,
+    joined_columns,
+    to_columns,
+)
+from bertscore_metric.state.stream import Stream
 from bertscore_metric.update import EncoderSettings, match_segments
 from bertscore_metric.warnings import BERTScoreWarning
 
@@ -36,7 +47,6 @@ if TYPE_CHECKING:
 
 _EXPLAINED_BYTES = 2**32  # embeddings of one segment, far beyond what a picture can show
 _PIECE = 2**15  # segments of a call on a GPU that are tokenized at a time: seconds of work for the encoder
-_WAITING_TOKENS = 32768  # small updates wait until they fill a few well-planned batches
 
 
 def score(candidates: Any, references: Any, model_name_or_path: str | None = None, **settings: Any) -> BERTScoreResult:
@@ -60,7 +70,7 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
         (0.888, 1)
     """
     scorer = BERTScorer(model_name_or_path, **settings)
-    return scorer.report(scorer.match_texts(candidates, references))  # here, so that warnings name the caller
+    return scorer.report(scorer.match(parse_segments(candidates, references)))  # here, so that warnings name the caller
 
 
 class BERTScorer:
@@ -108,8 +118,7 @@ class BERTScorer:
         self.config = config = dataclasses.replace(config, dtype=resolve_dtype(config.dtype, self.device))
         self._verbose = verbose
         self._told_why_uncompiled = False
-        self._waiting: list[TokenizedSegments] = []
-        self._done: list[TokenMatches | SegmentScores] = []
+        self._stream = Stream(self)
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
             if self._tell_why_uncompiled(stacklevel=3) and config.compile is True:
@@ -136,7 +145,7 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the message names the argument and the index.
         """
-        return self.report(self.match_texts(candidates, references))
+        return self.report(self.match(parse_segments(candidates, references)))
 
     def update(self, candidates: Any, references: Any) -> None:
         """Add segments to the stream. Small updates are gathered until they fill the encoder's batches.
@@ -148,20 +157,16 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the stream is as it was before.
         """
+        segments = parse_segments(candidates, references)
         with self.own_arithmetic():
-            segments = self.tokenize(candidates, references)
-            waiting = [*self._waiting, segments] if len(segments) else self._waiting
-            if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
-                self._waiting = waiting
-            else:
-                self._done, self._waiting = [*self._done, self.match(TokenizedSegments.concatenate(waiting))], []
+            self.check(segments)
+            self._stream.add(segments)
 
     def compute(self) -> BERTScoreResult:
         """Score everything streamed since the last `reset`; calling it again gives the same result."""
         with self.own_arithmetic():
-            self._drain()
-            done = self._done
-        return self.report(done)
+            rows = self._stream.rows()
+        return self.report(*rows)
 
     def merge(self, other: BERTScorer) -> None:
         """Add what another scorer streamed, after one's own; `other` keeps what it has.
@@ -172,14 +177,20 @@ class BERTScorer:
         if not self.signature.comparable_to(other.signature):
             raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
         with self.own_arithmetic():
-            self._drain()
-            other._drain()
-            self._done = [*self._done, *other._done]
+            self._stream.merge(other._stream)
 
     def reset(self) -> None:
         """Forget what was streamed."""
-        self._waiting = []
-        self._done = []
+        self._stream = Stream(self)
+
+    def check(self, segments: Segments) -> None:
+        """Refuse texts that would be refused when they are scored, before anything of them is kept; for adapters.
+
+        Raises:
+            ValueError: a text that `long_text="error"` refuses, or a token without idf weight.
+        """
+        if self.config.long_text == "error" or (self._idf is not None and self._idf.default is None):
+            self.tokenize_segments(segments)
 
     def tokenize(self, candidates: Any, references: Any) -> TokenizedSegments:
         """Check texts and turn them into token ids; the first step of the update half, for adapters.
@@ -202,18 +213,48 @@ class BERTScorer:
             return tokenized
 
     def match(
+        self, segments: Segments, *, store: ReferenceCache | None = None, collector: EmbeddingCollector | None = None
+    ) -> dict[str, Tensor]:
+        """Tokenize, embed and match checked texts; the update half, as a `Stream` and adapters use it.
+
+        On a GPU the next piece of a large call is tokenized while the encoder works on the one before.
+
+        Args:
+            segments: checked texts.
+            store: embeddings of references that earlier calls left, and room for new ones.
+            collector: is given the embeddings of every text; its columns are then among the result.
+
+        Returns:
+            Flat columns that can be joined part after part: with idf of the corpus those of `TokenMatches`, which wait
+            for it, else those of scores.
+
+        Raises:
+            ValueError: as `check`, before any model work.
+        """
+        with self.own_arithmetic():  # throughout: a tokenizer serves one thread at a time
+            if self.device.type == "cpu" or collector is not None or len(segments) <= _PIECE:
+                pieces: Iterable[TokenizedSegments] = [self.tokenize_segments(segments)]
+            else:
+                self.check(segments)
+                pieces = tokenize_ahead(segments, self.model.tokenizer, _PIECE)
+            parts = []
+            for piece in pieces:
+                rows = to_columns(self.match_tokens(piece, store=store, collector=collector))
+                parts.append(rows if collector is None else {**rows, **collector.columns(piece)})
+            return joined_columns(parts)
+
+    def match_tokens(
         self,
         segments: TokenizedSegments,
         *,
         store: ReferenceCache | None = None,
         collector: EmbeddingCollector | None = None,
     ) -> TokenMatches | SegmentScores:
-        """Embed and match; the rest of the update half, for adapters.
+        """Embed and match token ids.
 
         Args:
             segments: what `tokenize` returned.
-            store: embeddings of references that earlier calls left, and room for new ones.
-            collector: is given the embeddings of every text.
+            store, collector: as for `match`.
 
         Returns:
             What has to wait for the whole corpus stays `TokenMatches` (idf of the corpus); all else becomes scores.
@@ -230,40 +271,42 @@ class BERTScorer:
             self._tell_why_uncompiled(stacklevel=5)
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
-    def match_texts(self, candidates: Any, references: Any) -> list[TokenMatches | SegmentScores]:
-        """Check, tokenize and match texts; on a GPU the next piece of a large call is tokenized meanwhile.
-
-        Raises:
-            TypeError, ValueError: as `tokenize`, before any model work.
-        """
-        segments = parse_segments(candidates, references)
-        if not len(segments):
-            return []
-        if self.device.type == "cpu" or self.refuses_texts or len(segments) <= _PIECE:
-            return [self.match(self.tokenize_segments(segments))]
-        with self.own_arithmetic():  # other threads wait: a tokenizer serves one at a time
-            return [self.match(piece) for piece in tokenize_ahead(segments, self.model.tokenizer, _PIECE)]
-
-    def report(self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True) -> BERTScoreResult:
-        """Score what `match` returned, part after part; the compute half, for adapters.
+    def report(
+        self, columns: Mapping[str, Tensor], sample_ids: Tensor | None = None, *, warn: bool = True
+    ) -> BERTScoreResult:
+        """Score what `match` returned, joined; the compute half, as a `Stream` and adapters use it.
 
         Args:
-            parts: what `match` returned.
-            warn: whether to warn of what is warnings_for; `False` where another process says the same.
+            columns: the columns of `match`.
+            sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
+            warn: whether to warn of what is notable; `False` where another process says the same.
+
+        Raises:
+            ValueError: two segments have the same number and different scores.
         """
         with self.own_arithmetic():
-            matches = [part for part in parts if isinstance(part, TokenMatches)]
-            if matches:
-                scores = self._score(TokenMatches.concatenate(matches), self.corpus_idf(matches))
-            else:
-                scored = [part for part in parts if isinstance(part, SegmentScores)]
-                scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
+            scores = self._scores(columns, sample_ids)
             skip = self.config.empty == "skip"
             for message in warnings_for(scores, skip_empty=skip, limit=self._limit) if warn else ():
                 warnings.warn(message, BERTScoreWarning, stacklevel=3)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
             )
+
+    def _scores(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None) -> SegmentScores:
+        if self.config.idf is True:
+            matches = self._matches(columns, sample_ids)
+            return self._score(matches, _count_idf(matches))
+        scores = columns_to_scores(columns, self.layers)
+        if sample_ids is None or not len(sample_ids):
+            return scores
+        return scores_in_sample_order(scores, sample_ids, SCORE_TOLERANCE[self.config.dtype])
+
+    def _matches(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None) -> TokenMatches:
+        matches = columns_to_matches(columns, self.layers)
+        if sample_ids is None or not len(sample_ids):
+            return matches
+        return matches_in_sample_order(matches, sample_ids, SCORE_TOLERANCE[self.config.dtype])
 
     def explain(
         self, candidate: str, reference: str | Sequence[str], *, by: By = "f1", corpus: Any = None
@@ -293,7 +336,7 @@ class BERTScorer:
         with self.own_arithmetic():
             segments = self.tokenize([candidate], [reference])
             collector = EmbeddingCollector(_EXPLAINED_BYTES)
-            self.match(segments, collector=collector)
+            self.match_tokens(segments, collector=collector)
             return self.explain_embeddings(collector.segment(segments, self.layers), self._idf_of(corpus), by=by)
 
     def explain_embeddings(
@@ -318,23 +361,22 @@ class BERTScorer:
         texts = self.model.tokenizer(check_texts(references, "corpus"), name="corpus")
         return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
 
-    def corpus_idf(self, parts: Sequence[TokenMatches | SegmentScores]) -> IdfTable | None:
-        """Return the idf weights counted in the references of what `match` returned; `None` unless `idf=True`."""
-        matches = [part for part in parts if isinstance(part, TokenMatches)]
-        if self.config.idf is not True or not matches:
+    def corpus_idf(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None = None) -> IdfTable | None:
+        """Return the idf weights that `report` counts in these columns; `None` without rows, or unless `idf=True`."""
+        if self.config.idf is not True:
             return None
-        counts = [document_frequencies(part.reference_ids, part.reference_lengths) for part in matches]
-        return inverse_document_frequencies(sum(counts[1:], start=counts[0]))
+        matches = self._matches(columns, sample_ids)
+        return _count_idf(matches)
+
+    @property
+    def columns(self) -> Mapping[str, torch.dtype]:
+        """Name and dtype of the columns that `match` returns."""
+        return MATCH_COLUMNS if self.config.idf is True else SCORE_COLUMNS
 
     @property
     def layers(self) -> int:
         """How many layers are scored: 1, or all."""
         return self._settings.layers
-
-    @property
-    def refuses_texts(self) -> bool:
-        """Whether tokens can be refused: `tokenize` must then see a text before anything of it is kept."""
-        return self.config.long_text == "error" or (self._idf is not None and self._idf.default is None)
 
     def to_device(self, device: str | int | torch.device) -> BERTScorer:
         """Return a scorer of the same settings, without a stream, whose encoder runs on another device.
@@ -368,11 +410,6 @@ class BERTScorer:
             )
         return error is not None
 
-    def _drain(self) -> None:
-        if self._waiting:
-            self._done = [*self._done, self.match(TokenizedSegments.concatenate(self._waiting))]
-            self._waiting = []
-
     def _idf_of(self, corpus: Any) -> IdfTable | None:
         if corpus is not None and self.config.idf is not True:
             raise ValueError("corpus= is for idf=True; this scorer does not count idf in a corpus.")
@@ -383,13 +420,12 @@ class BERTScorer:
             if not texts:
                 raise ValueError("corpus is empty; pass the references to count idf in, as texts.")
             return self.corpus_table(texts)
-        self._drain()
-        if self.config.idf is True and not self._done:
+        if self.config.idf is True and not len(self._stream):
             raise ValueError(
                 "With idf=True a score depends on the corpus: pass its references as corpus=, or stream it with "
                 "update() first."
             )
-        return self.corpus_idf(self._done)
+        return self.corpus_idf(*self._stream.rows())
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh
@@ -398,6 +434,13 @@ class BERTScorer:
     def own_arithmetic(self) -> AbstractContextManager[None]:
         """Return the context that this scorer computes in, whatever the caller's settings; for adapters."""
         return own_arithmetic(self.config.dtype, self.device)
+
+
+def _count_idf(matches: TokenMatches) -> IdfTable | None:
+    if not len(matches):
+        return None
+    counts = document_frequencies(matches.reference_ids, matches.reference_lengths)
+    return inverse_document_frequencies(counts)
 
 
 def _model(

@@ -13,27 +13,15 @@ import torch
 from torch import Tensor
 
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.core.pairs import Segments
 from bertscore_metric.core.tokens import TokenBatch
-from bertscore_metric.core.weighting import IdfTable
 from bertscore_metric.models.encoder import release_encoders
 from bertscore_metric.result import BERTScoreResult
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector, check_embeddings
 from bertscore_metric.state.pending_texts import to_bytes
 from bertscore_metric.state.reference_cache import ReferenceCache
-from bertscore_metric.state.sample_ids import SCORE_TOLERANCE, matches_in_sample_order, scores_in_sample_order
-from bertscore_metric.state.state_columns import (
-    MATCH_COLUMNS,
-    SCORE_COLUMNS,
-    check_columns,
-    columns_to_matches,
-    columns_to_scores,
-    digest,
-    matches_to_columns,
-    scores_to_columns,
-)
+from bertscore_metric.state.state_columns import check_columns, digest
 
 
 class ScorerHandle:
@@ -98,92 +86,68 @@ class ScorerHandle:
     @property
     def columns(self) -> Mapping[str, torch.dtype]:
         """Name and dtype of the columns in which its results are kept until they are reported."""
-        return MATCH_COLUMNS if self.config.idf is True else SCORE_COLUMNS
+        return self.reporter.columns
 
-    def rows(self, segments: Segments, user: int, *, collector: EmbeddingCollector | None = None) -> dict[str, Tensor]:
+    def match(
+        self, segments: Segments, *, user: int | None = None, collector: EmbeddingCollector | None = None
+    ) -> dict[str, Tensor]:
         """Embed and match segments, unless another user of this scorer has just done so.
 
         Args:
             segments: checked texts.
-            user: whoever asks, by `id`.
+            user: whoever asks, by `id`, where another user's results for the same texts will do.
             collector: is given the embeddings of every text; its columns are then among the result.
 
         Returns:
-            The columns `columns`.
+            The columns of `BERTScorer.match`.
         """
-        key = (digest([to_bytes(segments)]), collector is not None)
-        known: dict[str, Tensor] | None = self.latest.get(key, user)
-        if known is not None:
-            return known
-        scorer = self.scorer
-        tokenized = scorer.tokenize_segments(segments)
-        part = scorer.match(tokenized, store=self.store if self.store.max_bytes else None, collector=collector)
-        rows = matches_to_columns(part) if isinstance(part, TokenMatches) else scores_to_columns(part)
-        if collector is not None:
-            rows.update(collector.columns(tokenized))
-        self.latest.set(key, user, rows)
+        store = self.store if self.store.max_bytes else None
+        if user is None or not len(segments):
+            return self.scorer.match(segments, store=store, collector=collector)
+        key = (bytes(digest(to_bytes(segments)).tolist()), collector is not None)
+        rows: dict[str, Tensor] | None = self.latest.get(key, user)
+        if rows is None:
+            rows = self.scorer.match(segments, store=store, collector=collector)
+            self.latest.set(key, user, rows)
         return rows
 
     def report(
-        self, columns: Mapping[str, Tensor], sample_ids: Tensor, *, warn: bool = True, user: int | None = None
+        self,
+        columns: Mapping[str, Tensor],
+        sample_ids: Tensor | None = None,
+        *,
+        warn: bool = True,
+        user: int | None = None,
     ) -> BERTScoreResult:
-        """Score what `rows` returned, joined.
+        """Score what `match` returned, joined, without the encoder.
 
         Args:
-            columns: the columns `columns`.
-            sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
-            warn: whether to warn of what is warnings_for.
+            columns, sample_ids, warn: as for `BERTScorer.report`.
             user: whoever asks, by `id`, where another user's report of the same rows, and its warnings, will do.
 
         Raises:
             ValueError: two segments have the same number and different scores.
         """
         if user is None:
-            return self._report(columns, sample_ids, warn)
-        key = digest([*columns.values(), sample_ids])
+            return self.reporter.report(columns, sample_ids, warn=warn)
+        ids = [] if sample_ids is None else [sample_ids]
+        key = bytes(digest(*columns.values(), *ids).tolist())
         report: BERTScoreResult | None = self.latest_report.get(key, user)
         if report is None:
-            report = self._report(columns, sample_ids, warn)
+            report = self.reporter.report(columns, sample_ids, warn=warn)
             self.latest_report.set(key, user, report)
         return report
 
-    def _report(self, columns: Mapping[str, Tensor], sample_ids: Tensor, warn: bool) -> BERTScoreResult:
-        scorer = self.reporter
-        tolerance = SCORE_TOLERANCE[self.config.dtype]
-        if self.config.idf is True:
-            matches = columns_to_matches(columns, scorer.layers)
-            if len(sample_ids):
-                matches = matches_in_sample_order(matches, sample_ids, tolerance)
-            return scorer.report([matches], warn=warn)
-        scores = columns_to_scores(columns, scorer.layers)
-        if len(sample_ids):
-            scores = scores_in_sample_order(scores, sample_ids, tolerance)
-        return scorer.report([scores], warn=warn)
-
-    def corpus_idf(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> IdfTable | None:
-        """Return the idf weights that `report` counts in the same columns; `None` unless `idf=True`."""
-        if self.config.idf is not True:
-            return None
-        matches = columns_to_matches(columns, self.reporter.layers)
-        if len(sample_ids):
-            matches = matches_in_sample_order(matches, sample_ids, SCORE_TOLERANCE[self.config.dtype])
-        return self.reporter.corpus_idf([matches])
-
-    def check(self, columns: Mapping[str, Sequence[Tensor]]) -> None:
-        """Refuse columns that come in parts and from elsewhere, if they do not fit together.
+    def check_columns(self, columns: Mapping[str, Sequence[Tensor]]) -> int:
+        """Return how many segments there are in columns that come in parts and from elsewhere, if they fit together.
 
         Raises:
-            ValueError: the message names the column.
+            ValueError: they do not; the message names the column.
         """
         n_segments = check_columns(columns, self.reporter.layers)
         if "kept_vectors" in columns:
             check_embeddings(columns, n_segments, self.reporter.layers)
-
-    def n_segments(self, columns: Mapping[str, Sequence[Tensor]]) -> int:
-        """Return how many segments there are in columns that come in parts."""
-        if self.config.idf is True:
-            return sum(part.numel() for part in columns["reference_counts"])
-        return sum(part.numel() for part in columns["best_references"]) // self.reporter.layers
+        return n_segments
 
     def to_device(self, device: torch.device) -> ScorerHandle:
         """Return a scorer whose encoder runs on another device; this one, and whoever shares it, stays as it is.

@@ -25,9 +25,12 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
 from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig
+from bertscore_metric.core.pairs import parse_segments
 from bertscore_metric.io import files
 from bertscore_metric.registry import baselines_for
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector
+from bertscore_metric.state.state_columns import to_columns
+from bertscore_metric.state.stream import Stream
 
 MODELS = ("offline", "en", "en_best", "multilingual", "zh", "ko", "sci")  # shipped configs that the page offers
 MAX_CHARACTERS = 5_000  # of a candidate, and of a reference
@@ -174,9 +177,9 @@ def score_text(
     scorer = scorer_for(model, _layer(layer), rescale, language.strip(), idf or False)
     segments = scorer.tokenize([candidate], [trusted])
     collector = EmbeddingCollector(KEPT_BYTES)
-    matches = scorer.match(segments, collector=collector)
+    matches = scorer.match_tokens(segments, collector=collector)
     with heard() as notes:
-        result = scorer.report([matches])
+        result = scorer.report(to_columns(matches))
         pair = scorer.explain_embeddings(collector.segment(segments, scorer.layers))
         tokens = max(pair.similarity.shape)
         figure = pair.plot() if tokens <= MAX_DRAWN_TOKENS else None
@@ -205,12 +208,12 @@ def score_file(
     """Return what the second tab shows: means, notes, a table, a file with all scores, and the signature."""
     candidates, references = _read(file, candidate_column, reference_columns)
     scorer = scorer_for(model, _layer(layer), rescale, language.strip(), idf)
-    parts = []
+    stream = Stream(scorer)
     for step in _steps(candidates, references):
         progress((step.start, len(candidates)), desc="Scoring", unit="rows")
-        parts.append(scorer.match(scorer.tokenize(candidates[step], references[step])))
+        stream.add(parse_segments(candidates[step], references[step]))
     with heard() as notes:
-        result = scorer.report(parts)
+        result = stream.report()
     rows = result.to_rows()
     path = save_bytes_to_cache(_csv(rows), f"{Path(file).stem}.bertscore.csv", get_upload_folder())
     if len(rows) > SHOWN_ROWS:

@@ -17,6 +17,7 @@ from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, score, s
 from bertscore_metric.core import batches
 from bertscore_metric.models import encoder
 from bertscore_metric.models import tokenizer as tokens
+from bertscore_metric.state import stream
 
 CANDIDATES = ["the cat sat on the red table.", "I like lemons.", "Go go go.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "I love lemons.", "Numbers: 0 1 2 3, is it?", "the dog walked past"]
@@ -101,7 +102,7 @@ def test_rejected_update_changes_nothing(tiny: BERTScorer, bad: Any) -> None:
 
 def test_out_of_memory_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update that runs out of memory leaves the stream as it was, and can be repeated."""
-    monkeypatch.setattr(scorer, "_WAITING_TOKENS", 1)
+    monkeypatch.setattr(stream, "FULL_BYTES", 1)
     fake = SmallMemory(most_tokens=100)
     metric = own(fake)
     metric.update(CANDIDATES[:2], REFERENCES[:2])

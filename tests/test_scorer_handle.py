@@ -27,12 +27,12 @@ def named(**settings: object) -> ScorerHandle:
 def test_rows_are_reported(idf: bool) -> None:
     """What `rows` returns has the declared columns, and `report` scores it as the scorer does."""
     shared = named(idf=idf)
-    rows = shared.rows(SEGMENTS, 0)
+    rows = shared.match(SEGMENTS, user=0)
     assert {name: column.dtype for name, column in rows.items()} == shared.columns
     expected = shared.scorer.score(SEGMENTS.candidates, SEGMENTS.references)
     assert torch.equal(shared.report(rows, NONE).f1, expected.f1)
     assert torch.equal(shared.report(rows, torch.tensor([1, 0])).f1, expected.f1.flip(0))
-    assert shared.n_segments({name: [column, column] for name, column in rows.items()}) == 4
+    assert shared.check_columns({name: [column, column] for name, column in rows.items()}) == 4
 
 
 def test_copies_are_the_same_object() -> None:
@@ -42,7 +42,7 @@ def test_copies_are_the_same_object() -> None:
     again = pickle.loads(pickle.dumps(shared))
     assert again is not shared
     assert again.signature == shared.signature
-    assert torch.equal(again.rows(SEGMENTS, 0)["f1"], shared.rows(SEGMENTS, 0)["f1"])
+    assert torch.equal(again.match(SEGMENTS, user=0)["f1"], shared.match(SEGMENTS, user=0)["f1"])
     assert again.store.max_bytes == 10**6
 
 

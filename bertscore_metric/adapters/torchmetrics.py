@@ -20,12 +20,11 @@ from torch import Tensor
 from bertscore_metric.adapters.torchmetrics_arguments import long_text_rule, one_tokenizer, refuse_arguments
 from bertscore_metric.checks import boolean, byte_count
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.core.pairs import parse_segments
+from bertscore_metric.core.pairs import Segments, parse_segments
 from bertscore_metric.core.weighting import IdfTable
 from bertscore_metric.result import BERTScoreResult
 from bertscore_metric.scorer_handle import ScorerHandle
 from bertscore_metric.signature import Signature
-from bertscore_metric.state import pending_texts
 from bertscore_metric.state.kept_embeddings import (
     EMBEDDING_COLUMNS,
     EmbeddingCollector,
@@ -34,15 +33,16 @@ from bertscore_metric.state.kept_embeddings import (
     check_room,
     segment_embeddings,
 )
+from bertscore_metric.state.pending_texts import from_bytes
 from bertscore_metric.state.sample_ids import check_sample_ids, parse_sample_ids, sample_order
-from bertscore_metric.state.state_columns import joined
+from bertscore_metric.state.state_columns import check_size, joined
+from bertscore_metric.state.stream import SegmentScorer, Stream
 
 try:
     from torchmetrics import Metric, MetricCollection
     from torchmetrics.utilities.distributed import gather_all_tensors
 
     from bertscore_metric.adapters.ragged_metric import RaggedMetric
-    from bertscore_metric.adapters.ragged_states import Columns, digest
 except ImportError as error:
     raise ImportError(
         f"The torchmetrics metric needs torchmetrics, which is not installed ({error}): "
@@ -194,8 +194,8 @@ class BERTScore(RaggedMetric):
         self._gathered: dict[str, list[Tensor]] | None = None  # embeddings of all ranks, of the rows seen by then
         self._corpus_idf: IdfTable | None = None
         self.add_columns(
-            {**self._shared.columns, "sample_ids": torch.int64},
-            hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16],
+            self._shared.columns,
+            torch.tensor(list(hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16]), dtype=torch.uint8),
             local=EMBEDDING_COLUMNS if keep_embeddings else {},
         )
 
@@ -245,19 +245,10 @@ class BERTScore(RaggedMetric):
         ids = None if sample_ids is None else parse_sample_ids(sample_ids, len(segments))
         if not len(segments):
             return
-        numbers = torch.empty(0, dtype=torch.int64) if ids is None else ids
-        if ids is not None or self.sample_ids:
-            n_ids = sum(part.numel() for part in self.sample_ids) + len(numbers)
-            check_sample_ids(n_ids, self._n_rows(self._columns()) + len(segments))
-        scorer = self._shared.scorer
-        if scorer.refuses_texts:
-            scorer.tokenize_segments(segments)
-        texts = pending_texts.to_bytes(segments)
-        n_bytes = sum(part.numel() for part in (*self.waiting, texts))
-        wait = n_bytes < pending_texts.WAITING_BYTES and not (self.keep_embeddings or self._in_step)
-        rows = {"waiting": texts} if wait else self._encode([*self.waiting, texts])
-        self.append_rows(rows if ids is None else {**rows, "sample_ids": ids})
-        self.seen = digest(self.seen, texts, numbers)
+        stream = self.stream()
+        self._shared.scorer.check(segments)
+        stream.add(segments, ids, wait=not (self.keep_embeddings or self._in_step))
+        self.keep(stream)
 
     def compute(self) -> dict[str, Any]:
         """Score everything since the last `reset`, on all ranks; calling it again gives the same result.
@@ -268,12 +259,12 @@ class BERTScore(RaggedMetric):
         Raises:
             ValueError: `sample_ids` do not name one sample each, or for some segments only.
         """
-        self._check_rows(self._columns())
+        self._check_rows(self.stream())
         columns = {name: self.column(name) for name in self._shared.columns}
         ids = self.column("sample_ids")
         result = self._shared.report(columns, ids, warn=self._speaks(), user=id(self) if self._shares_reports else None)
         self._result = result
-        self._corpus_idf = self._shared.corpus_idf(columns, ids) if self.keep_embeddings else None
+        self._corpus_idf = self._shared.reporter.corpus_idf(columns, ids) if self.keep_embeddings else None
         values = {name: self._value(result, name) for name in SCORES}
         return {**values, "hash": str(result.signature)} if self.return_hash else values
 
@@ -298,8 +289,8 @@ class BERTScore(RaggedMetric):
             IndexError: there is no such segment.
         """
         self._check_keeps("kept_embeddings")
-        columns = self._columns()
-        n_kept, n_rows = sum(part.numel() for part in columns["kept_text_counts"]), self._n_rows(columns)
+        columns: Mapping[str, list[Tensor]] = self.stream().parts
+        n_kept, n_rows = sum(part.numel() for part in columns["kept_text_counts"]), int(self.n_segments)
         if n_kept != n_rows:
             raise ValueError(
                 f"Embeddings of {n_kept} of {n_rows} segments were kept. In a MetricCollection, compute_groups must "
@@ -345,7 +336,7 @@ class BERTScore(RaggedMetric):
         gather = self.dist_sync_fn or gather_all_tensors
         if not self.distributed_available_fn():
             return
-        sizes = torch.tensor([self._kept_bytes(self._columns())], device=self.device)
+        sizes = torch.tensor([self._kept_bytes(self.stream())], device=self.device)
         check_room(int(sum(gather(sizes, group=self.process_group))), self.kept_embeddings_bytes)
         gathered = {
             name: [part.cpu() for part in gather(self.column(name).to(self.device), group=self.process_group)]
@@ -371,51 +362,31 @@ class BERTScore(RaggedMetric):
             return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
         return torch.tensor(getattr(result.mean, name), dtype=torch.float32, device=self.device)
 
-    def _encode(self, texts: list[Tensor]) -> dict[str, Tensor]:
-        collector, held = None, self._kept_bytes(self._columns())
-        if self.keep_embeddings:
-            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=held)
-        try:
-            rows = self._shared.rows(
-                pending_texts.from_bytes(joined(texts, torch.uint8)), id(self), collector=collector
-            )
-        except Exception as error:
-            if self.waiting:
-                n_rows, n_waiting = self._shared.n_segments(self._columns()), pending_texts.n_segments(self.waiting)
-                error.add_note(
-                    f"Segments {n_rows} to {n_rows + n_waiting - 1} of earlier updates (counted from 0), which waited "
-                    f"for a full batch, are among the texts that were encoded here, and wait on. Repeat the call once "
-                    f"the cause is gone, or reset() to begin anew without them."
-                )
-            raise
-        if self.keep_embeddings:
-            check_room(held + rows["kept_vectors"].nbytes, self.kept_embeddings_bytes)
-        return rows
+    def _segment_scorer(self) -> SegmentScorer:
+        return _Rows(self)
 
     def _check_keeps(self, what: str) -> None:
         if not self.keep_embeddings:
             raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
         self._check_not_synced(what)
 
-    def _kept_bytes(self, columns: Columns) -> int:
-        return sum(part.nbytes for part in columns.get("kept_vectors", ()))
+    def _kept_bytes(self, stream: Stream) -> int:
+        return sum(part.nbytes for part in stream.parts.get("kept_vectors", ()))
 
-    def _n_rows(self, columns: Columns) -> int:
-        return self._shared.n_segments(columns) + pending_texts.n_segments(columns["waiting"])
-
-    def _check_rows(self, columns: Columns) -> None:
+    def _check_rows(self, stream: Stream) -> None:
         if not torch.equal(self.settings, self._defaults["settings"]):  # type: ignore[arg-type]
             raise ValueError(
                 "The metric holds the state of one with other settings; in a MetricCollection, compute_groups must not "
                 "put them into one group."
             )
-        check_sample_ids(sum(part.numel() for part in columns["sample_ids"]), self._n_rows(columns))
+        check_sample_ids(sum(part.numel() for part in stream.parts["sample_ids"]), len(stream))
         if self.keep_embeddings:
-            check_room(self._kept_bytes(columns), self.kept_embeddings_bytes)
+            check_room(self._kept_bytes(stream), self.kept_embeddings_bytes)
 
-    def _check_foreign(self, columns: Columns) -> None:
-        self._shared.check(columns)
-        pending_texts.from_bytes(joined(columns["waiting"], torch.uint8))
+    def _check_foreign(self, stream: Stream) -> None:
+        pending = joined(stream.parts["pending_texts"], torch.uint8)
+        n_segments = self._shared.check_columns(stream.parts) + len(from_bytes(pending))
+        check_size("n_segments", len(stream), n_segments)
 
     def reset(self) -> None:
         """Forget all segments; the encoder stays, and so do stored embeddings of references."""
@@ -433,6 +404,26 @@ class BERTScore(RaggedMetric):
     def extra_repr(self) -> str:
         """Return the signature."""
         return str(self.signature)
+
+
+class _Rows:
+    """What the stream of a metric asks: the shared scorer's results, and embeddings where they are kept."""
+
+    def __init__(self, metric: BERTScore) -> None:
+        self._metric = metric
+
+    def match(self, segments: Segments) -> Mapping[str, Tensor]:
+        metric, collector = self._metric, None
+        held = metric._kept_bytes(metric.stream())
+        if metric.keep_embeddings:
+            collector = EmbeddingCollector(metric.kept_embeddings_bytes, held=held)
+        rows = metric._shared.match(segments, user=id(metric), collector=collector)
+        if metric.keep_embeddings:
+            check_room(held + rows["kept_vectors"].nbytes, metric.kept_embeddings_bytes)
+        return rows
+
+    def report(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> BERTScoreResult:
+        return self._metric._shared.report(columns, sample_ids)
 
 
 class BERTScoreValue(BERTScore):

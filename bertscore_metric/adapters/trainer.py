@@ -43,6 +43,7 @@ from bertscore_metric.models.encoder import Encoder
 from bertscore_metric.result import BERTScoreResult
 from bertscore_metric.scorer_handle import ScorerHandle
 from bertscore_metric.signature import Signature
+from bertscore_metric.state.state_columns import joined_columns
 
 logger = logging.getLogger(__name__)
 
@@ -304,9 +305,9 @@ class ComputeBERTScore:
 
     def _score(self, eval_prediction: Any) -> BERTScoreResult:
         if not (self.distributed and distributed()):
-            return self._shared.scorer.report(self._match(*self._segments(eval_prediction)))
+            return self._shared.report(self._match(*self._segments(eval_prediction)))
         world, rank = dist.get_world_size(), dist.get_rank()
-        digest, parts, failure = "", [], None
+        digest, parts, failure = "", {}, None
         try:
             candidates, references = self._segments(eval_prediction)
             digest = hashlib.sha256(repr((candidates, references)).encode()).hexdigest()
@@ -326,15 +327,11 @@ class ComputeBERTScore:
                     f"Processes {rank} and {other} have different rows; distributed=True needs rows that the Trainer "
                     f"has gathered."
                 )
-        return self._shared.reporter.report([part for _, shared, _ in found for part in shared])
+        return self._shared.report(joined_columns([shared for _, shared, _ in found]))
 
-    def _match(self, candidates: list[str], references: list[Any]) -> list[Any]:
+    def _match(self, candidates: list[str], references: list[Any]) -> dict[str, Tensor]:
         """Embed and match; the update half of the core."""
-        scorer, store = self._shared.scorer, self._shared.store  # loaded also by a process without rows, to report
-        segments = parse_segments(candidates, references, names=("predictions", "references"))
-        if not len(segments):
-            return []
-        return [scorer.match(scorer.tokenize_segments(segments), store=store if store.max_bytes else None)]
+        return self._shared.match(parse_segments(candidates, references, names=("predictions", "references")))
 
     def _segments(self, eval_prediction: Any) -> tuple[list[str], list[Any]]:
         """Return the candidates and references of the samples, without rows that fill batches."""

@@ -18,6 +18,7 @@ from bertscore_metric.core.aggregation import SegmentScores, score_segments
 from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.signature import Signature
+from bertscore_metric.state.state_columns import to_columns
 
 SCORES = ("precision", "recall", "f1")
 WEIGHTINGS = ("without idf", "with idf")
@@ -160,11 +161,11 @@ def tune(
     segments = scorer.tokenize(candidates, references)
     judgements, names, members = _judgements(human, groups, len(segments))
     scorer, encoder = score_every_layer(scorer)
-    matches = scorer.match(segments)
+    matches = scorer.match_tokens(segments)
     assert isinstance(matches, TokenMatches)  # idf=True waits for the whole corpus
     with scorer.own_arithmetic():
         plain = score_segments(matches, scorer.vocabulary)
-    scores = torch.stack([_stack(plain), _stack(scorer.report([matches]))])
+    scores = torch.stack([_stack(plain), _stack(scorer.report(to_columns(matches)))])
     by_group, best = _compare(scores.double().numpy(), judgements, members, resamples, seed)
     signature = scorer.signature.replace("idf", "both")
     return TuningResult(scores, by_group, names, encoder.norms, best, resamples, seed, signature)

@@ -36,7 +36,7 @@ class TokenMatches:
     Example:
         >>> from bertscore_metric import BERTScorer
         >>> scorer = BERTScorer("offline", idf=True)
-        >>> matches = scorer.match(scorer.tokenize(["a cat"], [["a dog", "a cat sat"]]))
+        >>> matches = scorer.match_tokens(scorer.tokenize(["a cat"], [["a dog", "a cat sat"]]))
         >>> len(matches), matches.candidate_lengths.tolist(), matches.reference_lengths.tolist()
         (1, [4, 4], [4, 5])
     """

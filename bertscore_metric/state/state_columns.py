@@ -1,7 +1,6 @@
 """`SegmentScores` and `TokenMatches` <-> flat columns, which can be stored in bulk, sent to other processes and joined.
 
-A column is a one-dimensional tensor; columns of parts are joined by putting one behind the other. What a segment has to
-say beside its scores (empty, cut, ...) shares one integer with its best reference, so that a segment takes 20 bytes.
+A column is a one-dimensional tensor; columns of parts are joined by putting one behind the other, and a few are added.
 """
 
 from __future__ import annotations
@@ -15,53 +14,47 @@ from torch import Tensor
 from bertscore_metric.core.aggregation import SegmentScores
 from bertscore_metric.core.matching import TokenMatches
 
+COUNTS = "text_counts"
+ADDED = (COUNTS, "n_segments")  # columns whose parts are added instead of joined
 SCORE_COLUMNS: Mapping[str, torch.dtype] = {
     "precision": torch.float32,
     "recall": torch.float32,
     "f1": torch.float32,
-    "best_references": torch.int64,
-    "text_counts": torch.int64,
+    "best_references": torch.int32,
+    "empty": torch.uint8,
+    "fell_back": torch.uint8,
+    "truncated": torch.int32,
+    "lost": torch.int32,
+    "windows": torch.int32,
+    COUNTS: torch.int64,
 }
 MATCH_COLUMNS: Mapping[str, torch.dtype] = {
     "candidate_ids": torch.int64,
     "candidate_best": torch.float32,
     "candidate_lengths": torch.int64,
+    "candidate_lost": torch.int32,
     "reference_ids": torch.int64,
     "reference_best": torch.float32,
     "reference_lengths": torch.int64,
+    "reference_lost": torch.int32,
     "reference_counts": torch.int64,
 }
-COUNTS = "text_counts"  # the one column whose parts are added instead of joined
-_BEST_BITS, _EMPTY, _FELL_BACK, _TRUNCATED, _LOST = 31, 31, 32, 33, 42  # where a segment's notes begin in its integer
-_TRUNCATED_MOST, _LOST_MOST = 2**9 - 1, 2**20 - 1
-_LENGTH_BITS = 32
-_LENGTH_MASK = 2**_LENGTH_BITS - 1
+_BY_LAYER = ("precision", "recall", "f1", "best_references", "candidate_best", "reference_best")
+_FIELDS = {"best_references": "best_reference"}  # whose column is called otherwise; the metric has such a property
 
 
 def scores_to_columns(scores: SegmentScores) -> dict[str, Tensor]:
-    """Return scores as columns.
+    """Return scores as the columns `SCORE_COLUMNS`.
 
     Args:
         scores: of some segments.
 
     Returns:
-        The columns `SCORE_COLUMNS`: [segment x layer] for scores and best references, and `text_counts` [4], which are
-        the sums of unknown and of all tokens of either side.
+        What there is for every layer as [segment x layer], the rest as [segment], and `text_counts` [4], which are the
+        sums of unknown and of all tokens of either side.
     """
-    notes = (
-        (scores.empty.long() << _EMPTY)
-        | (scores.fell_back.long() << _FELL_BACK)
-        | (scores.truncated.clamp(max=_TRUNCATED_MOST) << _TRUNCATED)
-        # Texts in windows lose nothing, so the number of windows may stand where that of lost tokens would.
-        | (torch.where(scores.truncated > 0, scores.lost, scores.windows).clamp(max=_LOST_MOST) << _LOST)
-    )
-    return {
-        "precision": _segment_first(scores.precision),
-        "recall": _segment_first(scores.recall),
-        "f1": _segment_first(scores.f1),
-        "best_references": _segment_first(scores.best_reference | notes),
-        COUNTS: torch.cat([scores.unknown.sum(0), scores.tokens.sum(0)]),
-    }
+    counts = torch.cat([scores.unknown.sum(0), scores.tokens.sum(0)])
+    return {**_to_columns(scores, SCORE_COLUMNS), COUNTS: counts}
 
 
 def columns_to_scores(columns: Mapping[str, Tensor], layers: int) -> SegmentScores:
@@ -74,40 +67,29 @@ def columns_to_scores(columns: Mapping[str, Tensor], layers: int) -> SegmentScor
     Returns:
         The scores. Unknown and all tokens are known only in sum, so the first segment carries them.
     """
-    packed = _layer_first(columns["best_references"], layers)
-    notes = packed[0]
-    truncated = (notes >> _TRUNCATED) & _TRUNCATED_MOST
-    lost_or_windows = (notes >> _LOST) & _LOST_MOST
-    unknown, tokens = torch.zeros(2, packed.shape[1], 2, dtype=torch.int64)
-    if packed.shape[1]:
+    n_segments = len(columns["empty"])
+    unknown, tokens = torch.zeros(2, n_segments, 2, dtype=torch.int64)
+    if n_segments:
         counts = columns[COUNTS].view(-1, 4).sum(0)
         unknown[0], tokens[0] = counts[:2], counts[2:]
     return SegmentScores(
         precision=_layer_first(columns["precision"], layers),
         recall=_layer_first(columns["recall"], layers),
         f1=_layer_first(columns["f1"], layers),
-        best_reference=packed & (2**_BEST_BITS - 1),
-        empty=((notes >> _EMPTY) & 1).bool(),
-        fell_back=((notes >> _FELL_BACK) & 1).bool(),
+        best_reference=_layer_first(columns["best_references"], layers).long(),
+        empty=columns["empty"].bool(),
+        fell_back=columns["fell_back"].bool(),
         unknown=unknown,
         tokens=tokens,
-        truncated=truncated,
-        lost=lost_or_windows.masked_fill(truncated == 0, 0),
-        windows=lost_or_windows.masked_fill(truncated > 0, 0),
+        truncated=columns["truncated"].long(),
+        lost=columns["lost"].long(),
+        windows=columns["windows"].long(),
     )
 
 
 def matches_to_columns(matches: TokenMatches) -> dict[str, Tensor]:
-    """Return matches as the columns `MATCH_COLUMNS`; a text's length and the tokens it lost share an integer."""
-    return {
-        "candidate_ids": matches.candidate_ids,
-        "candidate_best": _segment_first(matches.candidate_best),
-        "candidate_lengths": matches.candidate_lengths | (matches.candidate_lost << _LENGTH_BITS),
-        "reference_ids": matches.reference_ids,
-        "reference_best": _segment_first(matches.reference_best),
-        "reference_lengths": matches.reference_lengths | (matches.reference_lost << _LENGTH_BITS),
-        "reference_counts": matches.reference_counts,
-    }
+    """Return matches as the columns `MATCH_COLUMNS`."""
+    return _to_columns(matches, MATCH_COLUMNS)
 
 
 def columns_to_matches(columns: Mapping[str, Tensor], layers: int) -> TokenMatches:
@@ -115,23 +97,28 @@ def columns_to_matches(columns: Mapping[str, Tensor], layers: int) -> TokenMatch
     return TokenMatches(
         candidate_ids=columns["candidate_ids"],
         candidate_best=_layer_first(columns["candidate_best"], layers),
-        candidate_lengths=columns["candidate_lengths"] & _LENGTH_MASK,
-        candidate_lost=columns["candidate_lengths"] >> _LENGTH_BITS,
+        candidate_lengths=columns["candidate_lengths"],
+        candidate_lost=columns["candidate_lost"].long(),
         reference_ids=columns["reference_ids"],
         reference_best=_layer_first(columns["reference_best"], layers),
-        reference_lengths=columns["reference_lengths"] & _LENGTH_MASK,
-        reference_lost=columns["reference_lengths"] >> _LENGTH_BITS,
+        reference_lengths=columns["reference_lengths"],
+        reference_lost=columns["reference_lost"].long(),
         reference_counts=columns["reference_counts"],
     )
 
 
-def digest(tensors: Sequence[Tensor]) -> bytes:
-    """Return 16 bytes that stand for the tensors in their order, for their types, shapes and values."""
+def to_columns(rows: SegmentScores | TokenMatches) -> dict[str, Tensor]:
+    """Return scores or matches as columns."""
+    return matches_to_columns(rows) if isinstance(rows, TokenMatches) else scores_to_columns(rows)
+
+
+def digest(*tensors: Tensor) -> Tensor:
+    """Return 16 bytes [byte] uint8 that stand for the tensors in their order, for their types, shapes and values."""
     data = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         data.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         data.update(tensor.cpu().contiguous().numpy().data)
-    return data.digest()
+    return torch.tensor(list(data.digest()), dtype=torch.uint8)
 
 
 def check_columns(columns: Mapping[str, Sequence[Tensor]], layers: int) -> int:
@@ -146,15 +133,17 @@ def check_columns(columns: Mapping[str, Sequence[Tensor]], layers: int) -> int:
     """
     size = {name: sum(part.numel() for part in parts) for name, parts in columns.items()}
     if "reference_counts" not in columns:
-        segments = size["best_references"] // layers
-        for name in ("best_references", "precision", "recall", "f1"):
-            check_size(name, size[name], segments * layers)
+        segments = size["empty"]
+        for name in SCORE_COLUMNS:
+            if name != COUNTS:
+                check_size(name, size[name], segments * (layers if name in _BY_LAYER else 1))
         check_size(COUNTS, size[COUNTS], max(size[COUNTS] // 4, min(segments, 1)) * 4)
         return segments
     pairs = total(columns["reference_counts"])
     for side in ("candidate", "reference"):
-        check_size(f"{side}_lengths", size[f"{side}_lengths"], pairs)
-        tokens = sum(int((part & _LENGTH_MASK).sum()) for part in columns[f"{side}_lengths"])
+        for name in (f"{side}_lengths", f"{side}_lost"):
+            check_size(name, size[name], pairs)
+        tokens = total(columns[f"{side}_lengths"])
         check_size(f"{side}_ids", size[f"{side}_ids"], tokens)
         check_size(f"{side}_best", size[f"{side}_best"], tokens * layers)
     return size["reference_counts"]
@@ -195,20 +184,33 @@ def joined(parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
     return torch.cat(list(parts)) if parts else torch.empty(0, dtype=dtype)
 
 
-def appended(parts: Sequence[Tensor], part: Tensor, *, add: bool = False, most: int = 2**16) -> list[Tensor]:
-    """Return the parts of a column with one more, joining small ones.
+def joined_columns(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the columns of several parts, at least one, as those of all."""
+    if len(parts) == 1:
+        return dict(parts[0])
+    return {name: _join(name, [part[name] for part in parts]) for name in parts[0]}
+
+
+def _join(name: str, parts: Sequence[Tensor]) -> Tensor:
+    if name == "digest":
+        return digest(*parts)
+    return torch.stack(list(parts)).sum(0) if name in ADDED else torch.cat(list(parts))
+
+
+def appended(name: str, parts: Sequence[Tensor], part: Tensor, *, most: int = 2**16) -> list[Tensor]:
+    """Return the parts of a column with one more, joining small ones; parts of a column of `ADDED` are added.
 
     A tensor takes some hundred bytes beside its numbers, so a part is joined to the one before it unless that is much
     longer: every number is copied a few times in all, and the parts stay few. Parts are never changed.
 
     Args:
-        parts: of one column.
+        name: of the column.
+        parts: of this column.
         part: comes last.
-        add: the parts are sums, which are added.
         most: longest part that is made by joining.
     """
-    if add:
-        return [torch.stack([*parts, part]).sum(0)] if parts else [part]
+    if name in ADDED or name == "digest":
+        return [_join(name, [*parts, part])] if parts else [part]
     out = list(parts)
     run = [part]
     size = part.numel()
@@ -217,6 +219,15 @@ def appended(parts: Sequence[Tensor], part: Tensor, *, add: bool = False, most: 
         size += run[-1].numel()
     out.append(torch.cat(run[::-1]) if len(run) > 1 else part)
     return out
+
+
+def _to_columns(rows: SegmentScores | TokenMatches, types: Mapping[str, torch.dtype]) -> dict[str, Tensor]:
+    columns = {}
+    for name, dtype in types.items():
+        if name != COUNTS:
+            values = getattr(rows, _FIELDS.get(name, name))
+            columns[name] = (_segment_first(values) if name in _BY_LAYER else values).to(dtype)
+    return columns
 
 
 def _segment_first(values: Tensor) -> Tensor:

@@ -209,7 +209,7 @@ def test_truncation() -> None:
     metric = own(truncation=False, max_length=8)
     with pytest.raises(ValueError, match="a text of 12 tokens, and the limit is 8"):
         metric.update(["the cat", "the cat " * 5], ["the cat", "a"])
-    assert metric.waiting == []
+    assert metric.pending_texts == []
     assert not metric.update_called
 
 
@@ -305,7 +305,7 @@ def test_own_encoder_without_weight_for_a_token() -> None:
     metric = own(idf={2: 0.0, 3: 0.0})
     with pytest.raises(ValueError, match="no weight for token id"):
         metric.update("a cat", "a cat")
-    assert metric.waiting == []
+    assert metric.pending_texts == []
 
 
 # sample_ids.
@@ -648,7 +648,7 @@ def test_update_and_forward_mixed_in_a_collection() -> None:
     expected = BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer()).score(PREDS, TARGET).mean.f1
     assert collection.compute()["f1"].item() == pytest.approx(expected)
     for metric in collection.values():
-        assert metric._n_rows(metric._columns()) == 12
+        assert int(metric.n_segments) == 12
 
 
 def test_tracker() -> None:
@@ -729,7 +729,7 @@ def test_full_batches_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fake.batches == []
     metric.update(PREDS[1:], TARGET[1:])
     assert fake.n_texts == 6
-    assert metric.waiting == []
+    assert metric.pending_texts == []
     same(metric.compute(), BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer()).score(PREDS, TARGET))
 
 
@@ -804,7 +804,7 @@ def test_loaded_states_are_copies() -> None:
     other.compute()
     other.update(PREDS, TARGET)
     other.reset()
-    assert pending_texts.from_bytes(state["waiting"][0]).candidates == PREDS
+    assert pending_texts.from_bytes(state["pending_texts"][0]).candidates == PREDS
     assert metric.compute()["f1"].shape == (3,)
 
 

@@ -65,7 +65,7 @@ def test_a_scalar_updated_on_its_own() -> None:
     feed(collection.f1, 1)
     assert collection.f1.compute().item() == pytest.approx(sum(expected(0, 1)) / 2, abs=TOLERANCE)
     for metric in (collection.f1, collection.precision, collection.recall):
-        metric.encode_waiting()
+        metric.drain()
     assert [len(m.column("f1")) for m in (collection.f1, collection.precision, collection.recall)] == [2, 1, 1]
 
 
@@ -167,8 +167,8 @@ def test_waiting_texts_are_few_tensors(numbered: bool) -> None:
     metric = own()
     for number in range(1000):
         metric.update(["a cat"], ["a dog"], *([[number]] if numbered else []))
-    assert metric._n_rows(metric._columns()) == 1000
-    assert 1 <= len(metric.waiting) <= 16
+    assert int(metric.n_segments) == 1000
+    assert 1 <= len(metric.pending_texts) <= 16
     assert len(metric.sample_ids) <= 16
 
 
@@ -188,7 +188,7 @@ def test_kept_embeddings_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch, "cat", counted)
     feed(metric, 0)
     kept = metric.kept_embeddings(300)
-    assert max(copied) < metric._kept_bytes(metric._columns()) / 10
+    assert max(copied) < metric._kept_bytes(metric.stream()) / 10
     plain = own(keep_embeddings=True)
     feed(plain, 0)
     assert torch.equal(kept.candidate.embeddings, plain.kept_embeddings(0).candidate.embeddings)
@@ -234,7 +234,7 @@ def test_a_refused_text_that_waits_is_named(error: Exception, monkeypatch: pytes
     ):
         with pytest.raises(type(error), match=r"Segments 1 to 2 of earlier updates .*, and wait on.* or reset\(\)"):
             call()
-    assert (metric.update_count, metric._n_rows(metric._columns())) == (3, 3)
+    assert (metric.update_count, int(metric.n_segments)) == (3, 3)
     fake.refused = -1
     assert f1(metric) == pytest.approx(expected(0, 2, 1), abs=TOLERANCE)
     alone = own(fake)
@@ -287,8 +287,8 @@ def test_damaged_states_are_refused(kind: str) -> None:
     metric, other = KINDS[kind].metric(), KINDS[kind].metric()
     for one in (metric, other):
         KINDS[kind].update(one, [0, 1, 3])
-        one.encode_waiting()
-    rows = metric._n_rows(metric._columns())
+        one.drain()
+    rows = int(metric.n_segments)
     names = [name for name in other._column_types if getattr(other, name)]
     assert len(names) >= 5
     for name in names:
@@ -298,10 +298,14 @@ def test_damaged_states_are_refused(kind: str) -> None:
             metric.load_state_dict(state)
         with pytest.raises(ValueError, match=message):
             metric.merge_state(state)
-    for name, value in (("waiting", [torch.tensor([65], dtype=torch.uint8)]), ("text_counts", [3]), ("settings", [1])):
+    for name, value in (
+        ("pending_texts", [torch.tensor([65], dtype=torch.uint8)]),
+        ("text_counts", [3]),
+        ("settings", [1]),
+    ):
         with pytest.raises(ValueError, match=r"no waiting segments|must be torch.int64|lacks settings|lacks"):
             metric.merge_state({**other.metric_state, name: value} if name in other.metric_state else {})
-    assert metric._n_rows(metric._columns()) == rows
+    assert int(metric.n_segments) == rows
     assert metric.update_count == 1
 
 

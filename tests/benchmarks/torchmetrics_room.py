@@ -110,7 +110,7 @@ def measure_memory(updates: int, *, idf: bool) -> dict[str, Any]:
     for step, batch in enumerate(batches(updates, 16)):
         (metric.forward if step % 10 == 0 else metric.update)(*batch)
         n += 16
-    metric.encode_waiting()
+    metric.drain()
     metric._computed = metric._forward_cache = metric._result = None
     metric.release()
     used = _resident() - before

@@ -21,6 +21,7 @@ from bertscore_metric.core.windows import WindowRule, count_windows, plan_window
 from bertscore_metric.models.tokenizer import TextTokenizer, _frame
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector
 from bertscore_metric.state.reference_cache import ReferenceCache
+from bertscore_metric.state.state_columns import to_columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
 
@@ -182,7 +183,7 @@ def test_embeddings_are_those_of_the_windows_alone(name: str, more: dict[str, An
     scorer = windowed(name, **more)
     segments = scorer.tokenize([STORY], [SHORT])
     collector = EmbeddingCollector(2**30)
-    scorer.match(segments, collector=collector)
+    scorer.match_tokens(segments, collector=collector)
     ids = segments.texts.ids[: int(segments.texts.lengths[0])].tolist()
     front, behind = FRAMES[name]
     rule = WindowRule(12, front, behind)
@@ -276,9 +277,9 @@ def test_store() -> None:
     fake, store = HashEncoder(), ReferenceCache(2**20)
     scorer = own(fake)
     segments = scorer.tokenize([SHORT], [STORY])
-    first = scorer.report([scorer.match(segments, store=store)])
+    first = scorer.report(to_columns(scorer.match_tokens(segments, store=store)))
     fake.batches.clear()
-    second = scorer.report([scorer.match(segments, store=store)])
+    second = scorer.report(to_columns(scorer.match_tokens(segments, store=store)))
     assert fake.n_texts == 1
     assert torch.equal(scores(first), scores(second))
     assert first.n_windows == second.n_windows > 0
@@ -368,14 +369,14 @@ def test_memory_is_bounded() -> None:
     n_tokens = int(segments.texts.lengths.sum())
     assert n_tokens > 200_000
     with Largest() as seen:
-        matches = scorer.match(segments)
+        matches = scorer.match_tokens(segments)
     embeddings = 4 * fake.dim * n_tokens
     assert seen.n_bytes <= max(embeddings, matching._GROUP_BYTES)
     assert embeddings < update.EMBEDDING_BYTES
     similarities = 4 * segments.texts.lengths.prod().item()
     assert similarities > 40 * matching._GROUP_BYTES
     assert max(batch.ids.numel() for batch in fake.batches) <= 2048
-    result = scorer.report([matches])
+    result = scorer.report(to_columns(matches))
     assert result.n_windows == sum(-(-(n - 64) // 31) + 1 for n in segments.texts.lengths.tolist())
     tables = unit(fake.table[scorer.model.tokenizer(["the cat", "the old chef"]).ids.long()])
     expected = (tables[1:3] @ tables[5:8].T).max(1).values.mean()  # precision, of "the" and "cat"

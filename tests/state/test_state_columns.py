@@ -40,7 +40,7 @@ def parts(layers: int, **settings: Any) -> tuple[BERTScorer, Any]:
     encoder = HashEncoder() if layers == 1 else LayeredEncoder()
     settings = {"max_length": 7, "all_layers": layers > 1, **settings}
     scorer = BERTScorer(encoder=encoder, tokenizer=tokenizer(), **settings)
-    return scorer, scorer.match(scorer.tokenize(CANDIDATES, REFERENCES))
+    return scorer, scorer.match_tokens(scorer.tokenize(CANDIDATES, REFERENCES))
 
 
 def equal(a: Any, b: Any) -> None:
@@ -99,15 +99,15 @@ def test_small_parts_are_joined() -> None:
     column: list[torch.Tensor] = []
     seen = []
     for number in range(1000):
-        column = appended(column, torch.full((3,), number), most=300)
+        column = appended("ids", column, torch.full((3,), number), most=300)
         seen.append([part.clone() for part in column])
     assert torch.equal(torch.cat(column), torch.arange(1000).repeat_interleave(3))
     assert len(column) <= 3000 / 100
     large = torch.zeros(1000)
-    assert appended([large], torch.zeros(2))[0] is large
+    assert appended("ids", [large], torch.zeros(2))[0] is large
     sums: list[torch.Tensor] = []
     for _ in range(5):
-        sums = appended(sums, torch.ones(4), add=True)
+        sums = appended(COUNTS, sums, torch.ones(4))
     assert [one.tolist() for one in sums] == [[5] * 4]
     assert COUNTS in SCORE_COLUMNS
 
@@ -194,7 +194,7 @@ def test_collected_embeddings(layers: int) -> None:
     scorer, _ = parts(layers)
     segments = scorer.tokenize(CANDIDATES, REFERENCES)
     collector = EmbeddingCollector(10**6)
-    scorer.match(segments, collector=collector)
+    scorer.match_tokens(segments, collector=collector)
     columns = {name: [column] for name, column in collector.columns(segments).items()}
     encoder = scorer.model.encoder
     for index, references in enumerate(REFERENCES):
@@ -208,5 +208,5 @@ def test_collected_embeddings(layers: int) -> None:
     used = sum(column.nbytes for column in columns["kept_vectors"])
     assert collector.n_bytes == used
     with pytest.raises(ValueError, match=rf"its limit is {used - 1}"):
-        scorer.match(segments, collector=EmbeddingCollector(used - 1))
+        scorer.match_tokens(segments, collector=EmbeddingCollector(used - 1))
     check_room(used, used)
