@@ -38,7 +38,7 @@ from bertscore_metric.state.state_columns import (
     joined_columns,
     to_columns,
 )
-from bertscore_metric.state.stream import Stream
+from bertscore_metric.state.stream import Stream, no_parts
 from bertscore_metric.update import EncoderSettings, match_segments
 from bertscore_metric.warnings import BERTScoreWarning
 
@@ -118,7 +118,7 @@ class BERTScorer:
         self.config = config = dataclasses.replace(config, dtype=resolve_dtype(config.dtype, self.device))
         self._verbose = verbose
         self._told_why_uncompiled = False
-        self._stream = Stream(self)
+        self.reset()
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
             if self._tell_why_uncompiled(stacklevel=3) and config.compile is True:
@@ -160,12 +160,14 @@ class BERTScorer:
         segments = parse_segments(candidates, references)
         with self.own_arithmetic():
             self.check(segments)
-            self._stream.add(segments)
+            stream = self._stream()
+            stream.add(segments)
+            self._parts = stream.parts
 
     def compute(self) -> BERTScoreResult:
         """Score everything streamed since the last `reset`; calling it again gives the same result."""
         with self.own_arithmetic():
-            rows = self._stream.rows()
+            rows = self._stream().rows()
         return self.report(*rows)
 
     def merge(self, other: BERTScorer) -> None:
@@ -177,11 +179,13 @@ class BERTScorer:
         if not self.signature.comparable_to(other.signature):
             raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
         with self.own_arithmetic():
-            self._stream.merge(other._stream)
+            stream = self._stream()
+            stream.merge(other._stream())
+            self._parts = stream.parts
 
     def reset(self) -> None:
         """Forget what was streamed."""
-        self._stream = Stream(self)
+        self._parts = no_parts()
 
     def check(self, segments: Segments) -> None:
         """Refuse texts that would be refused when they are scored, before anything of them is kept; for adapters.
@@ -410,6 +414,9 @@ class BERTScorer:
             )
         return error is not None
 
+    def _stream(self) -> Stream:
+        return Stream(self, self._parts)  # made when needed: two objects that hold each other live on when let go
+
     def _idf_of(self, corpus: Any) -> IdfTable | None:
         if corpus is not None and self.config.idf is not True:
             raise ValueError("corpus= is for idf=True; this scorer does not count idf in a corpus.")
@@ -420,12 +427,12 @@ class BERTScorer:
             if not texts:
                 raise ValueError("corpus is empty; pass the references to count idf in, as texts.")
             return self.corpus_table(texts)
-        if self.config.idf is True and not len(self._stream):
+        if self.config.idf is True and not len(self._stream()):
             raise ValueError(
                 "With idf=True a score depends on the corpus: pass its references as corpus=, or stream it with "
                 "update() first."
             )
-        return self.corpus_idf(*self._stream.rows())
+        return self.corpus_idf(*self._stream().rows())
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh

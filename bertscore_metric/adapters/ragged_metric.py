@@ -62,13 +62,13 @@ class RaggedMetric(Metric):
         self._result: Any = None  # what the last `compute` found beside its value; good as long as that is kept
 
     def add_columns(
-        self, columns: Mapping[str, torch.dtype], settings: Tensor, *, local: Mapping[str, torch.dtype]
+        self, columns: Mapping[str, torch.dtype], settings: bytes, *, local: Mapping[str, torch.dtype]
     ) -> None:
         """Declare the states.
 
         Args:
             columns: name -> dtype of the results, gathered over ranks.
-            settings: [byte] uint8, what rows must have in common to be mixed.
+            settings: what rows must have in common to be mixed.
             local: name -> dtype of columns that are not gathered by `sync`.
         """
         own = {name: dtype for name, dtype in STREAM_COLUMNS.items() if name not in _TENSOR_STATES}
@@ -77,7 +77,7 @@ class RaggedMetric(Metric):
                 self.add_state(name, [], dist_reduce_fx="cat")
                 self._column_types[name] = dtype
             # One byte an entry: torchmetrics compares states to a relative tolerance, which large numbers would pass.
-            self.add_state("settings", settings, dist_reduce_fx=same_settings)
+            self.add_state("settings", torch.tensor(list(settings), dtype=torch.uint8), dist_reduce_fx=same_settings)
             self.add_state("updates", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
             # These two are no lists, for a collection compares lists only as far as the shorter one goes, so that rows
             # which wait in one metric and are scored in another would look equal.

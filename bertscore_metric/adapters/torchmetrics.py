@@ -195,7 +195,7 @@ class BERTScore(RaggedMetric):
         self._corpus_idf: IdfTable | None = None
         self.add_columns(
             self._shared.columns,
-            torch.tensor(list(hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16]), dtype=torch.uint8),
+            hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16],
             local=EMBEDDING_COLUMNS if keep_embeddings else {},
         )
 

@@ -12,7 +12,6 @@ from bertscore_metric.core.pairs import Segments
 
 _CANDIDATE, _REFERENCE = 0xFE, 0xFF  # what stands before a text and tells its side; UTF-8 has no such bytes
 _SIDES = re.compile(b"([\xfe\xff])")
-WAITING_BYTES = 2**17  # some 32,000 tokens, which fill a few well-planned batches
 
 
 def to_bytes(segments: Segments) -> Tensor:

@@ -53,8 +53,8 @@ class Stream:
 
     Args:
         scorer: turns segments into columns, and columns into a result.
-        parts: the state of another stream, by column in one or several tensors; its lists are taken over, and are
-            never changed in place but by `drain`.
+        parts: the state of another stream, by column in one or several tensors. It is taken over, and only `drain`
+            changes it in place.
 
     Example:
         >>> from bertscore_metric import BERTScorer, parse_segments
@@ -65,9 +65,9 @@ class Stream:
         (2, [0.876, 1.0])
     """
 
-    def __init__(self, scorer: SegmentScorer, parts: Mapping[str, list[Tensor]] | None = None) -> None:
+    def __init__(self, scorer: SegmentScorer, parts: Parts | None = None) -> None:
         self.scorer = scorer
-        self.parts: Parts = _no_parts() if parts is None else dict(parts)
+        self.parts: Parts = no_parts() if parts is None else parts
 
     def __len__(self) -> int:
         """Return the number of segments, of which some may wait."""
@@ -91,11 +91,9 @@ class Stream:
         check_sample_ids(_size(self.parts["sample_ids"]) + len(ids), len(self) + len(segments))
         texts = to_bytes(segments)
         pending = [*self.parts["pending_texts"], texts]
-        added = {
-            "sample_ids": ids,
-            "n_segments": torch.tensor([len(segments)]),
-            "digest": digest(texts, ids),
-        }
+        added = {"n_segments": torch.tensor([len(segments)]), "digest": digest(texts, ids)}
+        if sample_ids is not None:
+            added["sample_ids"] = sample_ids
         if wait and _size(pending) < FULL_BYTES:
             self.parts = self._with({**added, "pending_texts": texts})
         else:
@@ -136,7 +134,7 @@ class Stream:
     def from_columns(cls, scorer: SegmentScorer, columns: Mapping[str, Tensor]) -> Stream:
         """Return the stream that `columns` was called on, for a scorer of the same settings."""
         parts: Parts = {name: [column] for name, column in columns.items()}
-        return cls(scorer, {**_no_parts(), **parts})
+        return cls(scorer, {**no_parts(), **parts})
 
     @property
     def digest(self) -> Tensor:
@@ -155,7 +153,7 @@ class Stream:
 
     def reset(self) -> None:
         """Forget everything; lists that others hold stay as they are."""
-        self.parts = _no_parts()
+        self.parts = no_parts()
 
     def _match(self, texts: Sequence[Tensor]) -> Mapping[str, Tensor]:
         try:
@@ -176,7 +174,8 @@ class Stream:
         return {**{name: list(parts) for name, parts in self.parts.items()}, **longer}
 
 
-def _no_parts() -> Parts:
+def no_parts() -> Parts:
+    """Return the parts of a stream to which nothing was added."""
     lists: Parts = {name: [] for name in STREAM_COLUMNS}
     return {**lists, "n_segments": [torch.zeros(1, dtype=torch.int64)], "digest": [torch.zeros(16, dtype=torch.uint8)]}
 

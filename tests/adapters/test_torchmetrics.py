@@ -28,7 +28,7 @@ from bertscore_metric import BERTScore, BERTScorer, BERTScoreWarning, ScoreConfi
 from bertscore_metric.adapters.torchmetrics import BERTScoreValue, bertscore_collection
 from bertscore_metric.models.source import resolve
 from bertscore_metric.scorer_handle import ReleasedEncoder
-from bertscore_metric.state import pending_texts
+from bertscore_metric.state import pending_texts, stream
 
 quiet = pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
 PREDS, TARGET = ["the cat sat", "a dog", "I like lemons."], ["a cat sat", "the dog", "I love lemons."]
@@ -274,7 +274,7 @@ def test_out_of_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch, sync: bo
     metric.update(["Go"], ["Go"])
     before = snapshot(metric)
     fake.most_tokens = 1
-    monkeypatch.setattr(pending_texts, "WAITING_BYTES", 1)
+    monkeypatch.setattr(stream, "FULL_BYTES", 1)
     for call in (metric.update, metric.forward):
         with pytest.raises(torch.OutOfMemoryError, match="A single text"):
             call(PREDS[2:], TARGET[2:])
@@ -381,7 +381,7 @@ def test_the_encoder_is_no_part_of_the_module() -> None:
         change()
         assert {name: {t.dtype for t in getattr(parent.metric, name)} for name in ("precision", "best_references")} == {
             "precision": {torch.float32},
-            "best_references": {torch.int64},
+            "best_references": {torch.int32},
         }
         parent.metric.update(PREDS, TARGET)
         assert parent.metric.compute()["f1"].dtype == torch.float32
@@ -722,7 +722,7 @@ def test_small_updates_wait_for_full_batches() -> None:
 
 def test_full_batches_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that fill the encoder's batches are encoded at once, with those that waited, in order."""
-    monkeypatch.setattr(pending_texts, "WAITING_BYTES", 60)
+    monkeypatch.setattr(stream, "FULL_BYTES", 60)
     fake = HashEncoder()
     metric = vectors(fake=fake)
     metric.update(PREDS[:1], TARGET[:1])
@@ -734,12 +734,12 @@ def test_full_batches_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_states_stay_small() -> None:
-    """Steps leave few tensors of twenty bytes a segment, however many they are."""
+    """Steps leave few tensors of at most 32 bytes a segment, however many they are."""
     metric = own()
     for _ in range(300):
         metric(PREDS, TARGET)
     assert max(len(getattr(metric, name)) for name in metric._column_types) <= 12
-    assert sum(part.nbytes for name in metric._column_types for part in getattr(metric, name)) <= 20 * 900 + 32
+    assert sum(part.nbytes for name in metric._column_types for part in getattr(metric, name)) <= 32 * 900
 
 
 def test_forward_copies_nothing_old() -> None:

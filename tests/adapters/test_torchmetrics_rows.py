@@ -19,7 +19,7 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from bertscore_metric import BERTScore, BERTScorer, TokenBatch
 from bertscore_metric.adapters.torchmetrics import BERTScoreValue, bertscore_collection
-from bertscore_metric.state import pending_texts, state_columns
+from bertscore_metric.state import state_columns, stream
 
 PREDS, TARGET = ["the cat sat", "a dog", "I like lemons."], ["a cat sat", "the dog", "I love lemons."]
 
@@ -119,7 +119,7 @@ def test_a_collection_embeds_a_large_batch_once(keep: bool) -> None:
     )
     preds = [f"{number} {'the cat sat on the red table ' * 3}" for number in range(n)]
     target = [f"{number} {'a dog sat on the red table ' * 3}" for number in range(n)]
-    assert sum(map(len, preds + target)) > 2 * pending_texts.WAITING_BYTES
+    assert sum(map(len, preds + target)) > 2 * stream.FULL_BYTES
     collection(preds, target)
     collection.compute()
     assert fake.n_texts == 2 * n
@@ -223,7 +223,7 @@ def test_a_refused_text_that_waits_is_named(error: Exception, monkeypatch: pytes
     metric.compute()
     feed(metric, 2)
     feed(metric, 1)
-    monkeypatch.setattr(pending_texts, "WAITING_BYTES", 60)
+    monkeypatch.setattr(stream, "FULL_BYTES", 60)
     for call in (
         metric.compute,
         metric.sync,

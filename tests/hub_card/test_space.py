@@ -143,8 +143,8 @@ def test_null_is_nothing() -> None:
 def test_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores and explanation are made of the same embeddings."""
     calls = []
-    match = BERTScorer.match
-    monkeypatch.setattr(BERTScorer, "match", lambda *args, **named: calls.append(1) or match(*args, **named))
+    match = BERTScorer.match_tokens
+    monkeypatch.setattr(BERTScorer, "match_tokens", lambda *args, **named: calls.append(1) or match(*args, **named))
     score_text("a cat", "a dog\nthe cat")
     assert len(calls) == 1
 
