@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from typing import Any
 
 import torch
@@ -128,23 +127,6 @@ def without_prompts(rows: Sequence[Row], prompts: Sequence[Row]) -> list[Row]:
                 f"prompt and return it."
             )
     return [row[len(prompt) :] for row, prompt in zip(rows, prompts, strict=True)]
-
-
-def repeats_beginning(texts: Sequence[str], n: int) -> bool:
-    """Return whether there are `n` texts, and after them only the first ones again, as samplers fill batches."""
-    if n > len(texts) or (n == 0 and len(texts)):
-        return False
-    return all(text == first for text, first in zip(texts[n:], cycle(texts[:n]), strict=False))
-
-
-def repeated_end(texts: Sequence[str]) -> int:
-    """Return how many texts at the end look like the first ones again; at most half of them, 0 for none."""
-    last = len(texts)
-    for n in range(1, last // 2 + 1):
-        # one text first: a comparison of all takes long where there are many
-        if texts[last - n] == texts[0] and texts[last - n :] == texts[:n]:
-            return n
-    return 0
 
 
 def vocabulary_size(tokenizer: Any, largest: int) -> int | None:

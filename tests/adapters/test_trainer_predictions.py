@@ -9,38 +9,11 @@ from hypothesis import strategies as st
 from bertscore_metric.adapters.trainer_predictions import (
     aligned_ids,
     kept,
-    repeated_end,
-    repeats_beginning,
     to_batches,
     to_rows,
     vocabulary_size,
     without_prompts,
 )
-
-TEXTS = st.lists(st.sampled_from("abc"), max_size=12)
-
-
-@given(TEXTS, st.integers(1, 9))
-def test_filled_batches_are_recognised(texts: list[str], more: int) -> None:
-    """Texts with their beginning once more, or several times, are recognised; nothing is missing then."""
-    filled = (texts * (more + 1))[: len(texts) + more]
-    assert repeats_beginning(filled, len(texts))
-    assert not repeats_beginning(texts, len(texts) + 1)
-
-
-@given(TEXTS, st.integers(0, 14))
-def test_other_ends_are_not(texts: list[str], n: int) -> None:
-    """A text that is not the beginning's is noticed."""
-    assert not repeats_beginning([*texts[:n], "other"], n) or n >= len([*texts[:n], "other"])
-
-
-@given(TEXTS)
-def test_repeated_end(texts: list[str]) -> None:
-    """The end that looks like the beginning is the shortest one."""
-    n = repeated_end(texts)
-    assert 2 * n <= len(texts)
-    assert texts[len(texts) - n :] == texts[:n]
-    assert all(texts[len(texts) - k :] != texts[:k] for k in range(1, n))
 
 
 @given(st.lists(st.lists(st.integers(-100, 300), max_size=5), max_size=5))
