@@ -59,8 +59,8 @@ class ScoreConfig:
         dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`; `auto` is `bfloat16` where
             the device has hardware for it, else `float32`, decided when a scorer is made and named in the signature.
         compile: `True` compiles the model when it is loaded (torch's inductor, which needs a C++ compiler, on GPUs
-            Triton): a long run is then faster, and in float32 a score differs by up to 1e-5. `auto` compiles it in the
-            middle of a run as soon as that pays. Where it cannot be compiled it runs as it is, with a warning.
+            Triton): a long run is then faster, and in float32 a score differs by up to 1e-5. Where it cannot be
+            compiled it runs as it is, with a warning.
         match_special_tokens: whether tokens may be matched to special tokens ([CLS], [SEP]), as in bert_score.
         empty: `score` counts a segment without text as 0; `skip` leaves it out of the mean.
         revision: branch, tag or commit of a hub model.
@@ -93,7 +93,7 @@ class ScoreConfig:
     max_length: int | None = None
     long_text: str = "truncate"
     dtype: str = "float32"
-    compile: bool | str = False
+    compile: bool = False
     match_special_tokens: bool = True
     empty: str = "score"
     revision: str | None = None
@@ -104,7 +104,7 @@ class ScoreConfig:
     def __post_init__(self) -> None:
         for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
             self._normalize(name, optional_text(name, getattr(self, name)))
-        for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
+        for name in ("all_layers", "rescale_with_baseline", "compile", "match_special_tokens", "trust_remote_code"):
             self._normalize(name, boolean(name, getattr(self, name)))
         for name in ("use_safetensors", "local_files_only"):
             self._normalize(name, boolean(name, getattr(self, name)))
@@ -112,8 +112,6 @@ class ScoreConfig:
         self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))
         check_choice("dtype", self.dtype, DTYPES)
-        if self.compile != "auto":
-            self._normalize("compile", _check_compile(self.compile))
         check_choice("empty", self.empty, EMPTY_RULES)
         check_choice("long_text", self.long_text, LONG_TEXT_RULES)
         self._normalize("idf", _check_idf(self.idf))
@@ -238,12 +236,6 @@ def _plain(value: Any) -> Any:
         default = getattr(value, "default", None)
         return weights if default is None else {"default": float(default), **weights}
     return list(value) if isinstance(value, tuple) else value
-
-
-def _check_compile(value: object) -> bool:
-    if isinstance(value, str) or not is_bool(value):
-        raise ValueError(f"compile must be True, False or 'auto'; got {value!r}.")
-    return bool(value)
 
 
 def _check_idf(idf: Any) -> Any:

@@ -121,7 +121,7 @@ class BERTScorer:
         self.reset()
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
-            if self._tell_why_uncompiled(stacklevel=3) and config.compile is True:
+            if self._tell_why_uncompiled(stacklevel=3) and config.compile:
                 self.config = config = dataclasses.replace(config, compile=False)  # what the signature then says
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
             self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer

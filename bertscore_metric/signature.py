@@ -94,7 +94,7 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
         ("idf", idf.fingerprint if idf is not None else "corpus" if config.idf else "no"),
         ("rescale", "no" if baseline is None else baseline.name),
         ("dtype", config.dtype),
-        *([] if not config.compile else [("compiled", "yes" if config.compile is True else config.compile)]),
+        *([("compiled", "yes")] if config.compile else []),
         ("maxlen", "no" if limit is None else str(limit)),
         *([] if model.tokenizer.window is None else [("long", "windows")]),  # then maxlen is the window
         ("special", "match" if config.match_special_tokens else "skip"),

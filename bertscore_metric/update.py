@@ -78,8 +78,6 @@ def match_segments(
     uses = _count(segments.candidates, segments.references, len(texts))
     held = {} if store is None else _look_up(store, segments)
     from_store, stored = frozenset(held), set(held)
-    if hasattr(encoder, "expect"):
-        encoder.expect(int(texts.lengths.sum()) - int(texts.lengths[list(held)].sum()))
     dim = settings.dim or _find_dim(texts, encoder, settings)
     max_tokens = max(1, EMBEDDING_BYTES // (4 * dim * settings.layers))
     buffer: list[Tensor] = []  # one piece of memory for all chunks: many of changing size would fragment the heap

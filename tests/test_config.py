@@ -117,12 +117,11 @@ def test_choices(name: str, allowed: tuple[str, ...]) -> None:
 
 
 def test_compile() -> None:
-    """True, False (also numpy's) or "auto"; words that YAML reads as text are refused, and so are numbers."""
+    """True or False (also numpy's); words that YAML reads as text are refused, and so are numbers."""
     assert make("compile", np.True_) is True
     assert make("compile", False) is False
-    assert make("compile", "auto") == "auto"
     for value in ("yes", 1, None):
-        with pytest.raises(ValueError, match=r"^compile must be True, False or 'auto'; got "):
+        with pytest.raises(TypeError, match=r"^compile must be True or False, got "):
             make("compile", value)
 
 

@@ -130,7 +130,7 @@ class BERTScore(RaggedMetric):
         *,
         reduction: Reduction = "mean",
         dtype: str = "float32",
-        compile: bool | str = False,
+        compile: bool = False,
         match_special_tokens: bool = True,
         empty: str = "score",
         long_text: str | None = None,

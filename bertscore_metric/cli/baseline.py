@@ -52,7 +52,7 @@ def baseline(
     sentences = files.read_candidates(texts, column, "--column")
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
-        compile=options.compiled(compile),
+        compile=compile,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip

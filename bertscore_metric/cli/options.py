@@ -11,7 +11,6 @@ from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, Score
 from bertscore_metric.io import files
 from bertscore_metric.io.paths import user_path
 
-COMPILE: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 Candidates = Annotated[
     list[str],
     typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin."),
@@ -63,10 +62,7 @@ MatchSpecialTokens = Annotated[
     bool | None, typer.Option(help="Whether tokens may be matched to special tokens.", show_default=False)
 ]
 Dtype = Annotated[str | None, typer.Option(metavar="|".join(DTYPES), help="Arithmetic of the encoder.")]
-Compile = Annotated[
-    str | None,
-    typer.Option(metavar="|".join(COMPILE), help="Compile the model, for long runs; auto: where it pays."),
-]
+Compile = Annotated[bool | None, typer.Option("--compile", help="Compile the model, for long runs.")]
 BatchSize = Annotated[
     int | None, typer.Option("--batch-size", "-b", metavar="N", help="Most texts in an encoder batch.")
 ]
@@ -92,13 +88,6 @@ def given(**settings: object) -> dict[str, object]:
 def safetensors(pickled_weights: bool | None) -> bool | None:
     """Return `use_safetensors` for `--pickled-weights`, `None` where it is not given."""
     return None if pickled_weights is None else not pickled_weights
-
-
-def compiled(when: str | None) -> bool | str | None:
-    """Return the setting `compile` for `--compile`, `None` where it is not given."""
-    if when is not None and when not in COMPILE:
-        raise ValueError(f"--compile must be one of {', '.join(COMPILE)}; got {when!r}.")
-    return None if when is None else COMPILE[when]
 
 
 def fixed_idf(idf: bool | None, texts: str | None, table: str | None) -> Any:

@@ -84,7 +84,7 @@ def score(
         empty=empty,
         match_special_tokens=match_special_tokens,
         dtype=dtype,
-        compile=options.compiled(compile),
+        compile=compile,
         revision=revision,
         trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),

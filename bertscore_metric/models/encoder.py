@@ -36,10 +36,9 @@ from bertscore_metric.models.source import ModelSource, file_stamp, load_error, 
 class Encoder(Protocol):
     """What turns tokens into embeddings; anything with this method and property can be passed as `encoder=`.
 
-    Five optional attributes are used where an encoder has them: `special_ids` (ids that carry no text and get weight
-    0; by default those of the tokenizer passed along), `dim` (size of an embedding), `num_layers` (for the signature),
-    `device` (where batches are planned for; by default the CPU) and `expect` (called with the number of tokens that the
-    next calls of `embed` will bring).
+    Four optional attributes are used where an encoder has them: `special_ids` (ids that carry no text and get weight
+    0; by default those of the tokenizer passed along), `dim` (size of an embedding), `num_layers` (for the signature)
+    and `device` (where batches are planned for; by default the CPU).
 
     Example:
         >>> class Lookup:
@@ -73,7 +72,7 @@ class HuggingFaceEncoder:
         dtype: `float32`, `tf32`, `bfloat16` or `float16`.
         device: where it runs.
         owned: the model is nobody else's, so its tensors need no copy.
-        compile: `True` to compile it now, `"auto"` to compile it when that pays.
+        compile: whether to compile it.
 
     Raises:
         ValueError: `num_layers` is above the model's depth.
@@ -89,7 +88,7 @@ class HuggingFaceEncoder:
         dtype: str,
         device: torch.device,
         owned: bool = False,
-        compile: bool | str = False,
+        compile: bool = False,
     ) -> None:
         body = _without_pooler(text_encoder(model))
         self.fingerprint = identity(body)
@@ -118,7 +117,7 @@ class HuggingFaceEncoder:
         self._equal_lengths = False  # for the trial
         self._equal_lengths = self._padding_changes_embeddings()
         self._prepare_compiling()
-        if compile is True and device.type != "meta":
+        if compile and device.type != "meta":
             self._compile_now()
 
     @property
@@ -126,16 +125,8 @@ class HuggingFaceEncoder:
         """Why the model runs uncompiled where it should be compiled; `None` where all is as it should be."""
         return None if self._compiled is None else self._compiled.error
 
-    def expect(self, n_tokens: int) -> None:
-        """Be told how many tokens the next calls of `embed` will bring, to judge whether compiling pays."""
-        if self._compiled is not None:
-            self._compiled.expect(n_tokens)
-
     def _prepare_compiling(self) -> None:
-        self._compiled = None
-        if self._compile:
-            depth = self.depth if self.num_layers is None else self.num_layers
-            self._compiled = CompiledModel(self._model, when=self._compile, depth=depth, dtype=self._dtype)
+        self._compiled = CompiledModel(self._model, dtype=self._dtype) if self._compile else None
 
     def _compile_now(self) -> None:
         ids = torch.arange(14).reshape(2, 7) % (self._vocabulary or 14)
@@ -243,7 +234,7 @@ def load_encoder(
     num_layers: int | None,
     dtype: str,
     device: torch.device,
-    compile: bool | str = False,
+    compile: bool = False,
 ) -> HuggingFaceEncoder:
     """Load an encoder, or return the one that the process already has for the same settings.
 

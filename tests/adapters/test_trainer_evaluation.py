@@ -29,7 +29,7 @@ def test_filled_batches_are_cut(texts: list[str], more: int, batch: int) -> None
 
 @given(TEXTS)
 def test_others_are_refused(texts: list[str]) -> None:
-    """A row beyond the samples that repeats nothing is an error, as is any on one process, and a row that is missing."""
+    """A row beyond the samples that repeats nothing is an error, as any is on one process, and so is a missing one."""
     with pytest.raises(ValueError, match="rows, which cannot be"):
         evaluation(2).samples([*texts, "other"], len(texts))
     with pytest.raises(ValueError, match="rows, which cannot be"):

@@ -12,8 +12,7 @@ import torch
 from conftest import MODELS, model_path, shared_scorer
 
 from bertscore_metric import BERTScore, BERTScorer, BERTScoreWarning
-from bertscore_metric.models import compiled
-from bertscore_metric.models.compiled import CompiledModel, pays
+from bertscore_metric.models.compiled import CompiledModel
 from bertscore_metric.models.scoring_model import use_encoder
 
 CANDIDATES = ["a cat sat on the mat", "hello there my friend", "this one is longer than the others by some words", "no"]
@@ -53,9 +52,9 @@ def call(model: CompiledModel, ids: torch.Tensor = IDS) -> torch.Tensor:
 
 
 def test_compiled_from_the_first_batch(fast: Plain) -> None:
-    """`True` compiles at the first batch, whose plain output is the measure, and then runs what was compiled."""
+    """It compiles at the first batch, whose plain output is the measure, and then runs what was compiled."""
     plain = Plain()
-    model = CompiledModel(plain, when=True, depth=2, dtype="float32")
+    model = CompiledModel(plain, dtype="float32")
     for _ in range(3):
         assert torch.equal(call(model)[..., 0], IDS.float() + 1)
     assert (plain.calls, fast.calls, model.error) == (1, 3, None)
@@ -64,7 +63,7 @@ def test_compiled_from_the_first_batch(fast: Plain) -> None:
 def test_one_text_runs_as_it_is(fast: Plain) -> None:
     """A batch of one text is never compiled, and not what is compared."""
     plain = Plain()
-    model = CompiledModel(plain, when=True, depth=2, dtype="float32")
+    model = CompiledModel(plain, dtype="float32")
     call(model, IDS[:1])
     assert fast.calls == 0
     call(model)
@@ -72,43 +71,10 @@ def test_one_text_runs_as_it_is(fast: Plain) -> None:
     assert (plain.calls, fast.calls) == (3, 1)
 
 
-def test_pays() -> None:
-    """Compiling pays when what is saved of the rest is more than it takes; deeper models take longer."""
-    break_even = (compiled.BASE_SECONDS + 6 * compiled.SECONDS_A_LAYER) / compiled.SAVED / 1e-3
-    assert not pays(1e-3, int(break_even * 0.99), 6)
-    assert pays(1e-3, int(break_even * 1.01), 6)
-    assert not pays(1e-3, int(break_even * 1.01), 7)
-
-
-def test_auto_waits_until_it_pays(fast: Plain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` measures some batches, and compiles when enough is ahead, or when the run has lasted so long."""
-    asked: list[int] = []
-
-    def pays_from(seconds_per_token: float, n_tokens: int, depth: int) -> bool:
-        assert seconds_per_token > 0
-        assert depth == 2
-        asked.append(n_tokens)
-        return n_tokens >= 1000
-
-    monkeypatch.setattr(compiled, "pays", pays_from)
-    announced = CompiledModel(Plain(), when="auto", depth=2, dtype="float32")
-    announced.expect(1160)
-    for _ in range(9):
-        call(announced)
-    assert asked == [1000]  # after 8 batches of 20 tokens are measured
-    assert fast.calls == 2
-    asked.clear()
-    lasting = CompiledModel(Plain(), when="auto", depth=2, dtype="float32")
-    for _ in range(50):
-        call(lasting)
-    assert asked == list(range(160, 1001, 20))
-    assert fast.calls == 3
-
-
 def test_other_embeddings_are_not_used(fast: Plain) -> None:
     """What was compiled wrongly is noticed at once and never used."""
     fast.off = 0.5
-    model = CompiledModel(Plain(), when=True, depth=2, dtype="float32")
+    model = CompiledModel(Plain(), dtype="float32")
     for _ in range(2):
         assert torch.equal(call(model)[..., 0], IDS.float() + 1)
     assert model.error == "compiled, it gives other embeddings"
@@ -129,7 +95,7 @@ def test_padding_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Padded()
     other.off, plain = 1e6, Padded()
     monkeypatch.setattr(torch, "compile", lambda *_, **__: other)
-    model = CompiledModel(plain, when=True, depth=2, dtype="bfloat16")
+    model = CompiledModel(plain, dtype="bfloat16")
     other.off, plain.off = 0.0, 0.0
     model(input_ids=IDS, attention_mask=mask)
     assert model.error is None
@@ -138,7 +104,7 @@ def test_padding_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("later", [False, True])
 def test_what_cannot_be_compiled_runs_as_it_is(fast: Plain, later: bool) -> None:
     """A failure at the first batch, or at a size that comes later, is told and costs no result."""
-    model = CompiledModel(Plain(), when=True, depth=2, dtype="float32")
+    model = CompiledModel(Plain(), dtype="float32")
     if later:
         call(model)
     fast.fault = RuntimeError("InvalidCxxCompiler:\n  no compiler")
@@ -149,7 +115,7 @@ def test_what_cannot_be_compiled_runs_as_it_is(fast: Plain, later: bool) -> None
 
 def test_what_was_not_compared_is_not_used(fast: Plain) -> None:
     """A first compiled batch that runs out of memory leaves the comparison to the next one."""
-    model = CompiledModel(Plain(), when=True, depth=2, dtype="float32")
+    model = CompiledModel(Plain(), dtype="float32")
     fast.fault, fast.off = torch.OutOfMemoryError("CUDA out of memory."), 0.5
     with pytest.raises(torch.OutOfMemoryError):
         call(model)
@@ -162,7 +128,7 @@ def test_what_was_not_compared_is_not_used(fast: Plain) -> None:
 @pytest.mark.parametrize("later", [False, True])
 def test_out_of_memory_is_no_reason_to_give_up(fast: Plain, later: bool) -> None:
     """Too large a batch is the caller's to halve; the smaller one runs compiled."""
-    model = CompiledModel(Plain(), when=True, depth=2, dtype="float32")
+    model = CompiledModel(Plain(), dtype="float32")
     if later:
         call(model)
     fast.fault = torch.OutOfMemoryError("CUDA out of memory.")
@@ -186,22 +152,6 @@ def test_scorer_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scorer.signature == shared_scorer("bert", num_layers=1).signature
     result = scorer.score(CANDIDATES, REFERENCES)
     assert torch.equal(result.f1, shared_scorer("bert", num_layers=1).score(CANDIDATES, REFERENCES).f1)
-
-
-def test_auto_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` says it in the middle of the run, when it would pay."""
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("No working C++ compiler found")
-
-    monkeypatch.setattr(torch, "compile", fail)
-    monkeypatch.setattr(compiled, "pays", lambda *_: True)
-    scorer = BERTScorer(model_path("bert"), num_layers=1, compile="auto", batch_size=2)
-    many = [f"{text} {number}" for text in CANDIDATES for number in range(10)]
-    with pytest.warns(BERTScoreWarning, match=r"could not be compiled") as told:
-        scorer.score(many, many)
-    assert [warning.filename for warning in told] == [__file__]
-    assert "|compiled:auto|" in str(scorer.signature)
 
 
 def test_own_encoder_compiles_itself() -> None:
