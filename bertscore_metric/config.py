@@ -14,6 +14,7 @@ import yaml
 
 from bertscore_metric.checks import boolean, check_choice, is_bool, optional_int, optional_text
 from bertscore_metric.core.pairs import check_texts
+from bertscore_metric.core.signature_line import signature_settings
 from bertscore_metric.io.paths import user_path
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16", "auto")
@@ -168,6 +169,27 @@ class ScoreConfig:
             return cls.from_mapping(settings)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{file}: {error}") from error
+
+    @classmethod
+    def from_signature(cls, signature: object, **settings: Any) -> ScoreConfig:
+        """Build the config of an old result from its signature, as far as that says all.
+
+        A signature names a model's weights and tokens, an idf table and a baseline by their hashes, and a folder by its
+        last name. A baseline is found by its hash where the tables have it; compare the new scorer's `signature` with
+        the old one to see whether weights and tokens are those of then.
+
+        Args:
+            signature: a `Signature`, or its line; parts that are left out name no setting.
+            settings: what is known beside it, or should be another: `model_name_or_path` of a folder, `idf`, `lang`.
+
+        Raises:
+            ValueError: no signature, or something that it cannot tell; the message says what to give.
+
+        Example:
+            >>> ScoreConfig.from_signature("model:offline|layer:6|idf:corpus|special:match").to_mapping()
+            {'model_name_or_path': 'offline', 'num_layers': 6, 'idf': True}
+        """
+        return cls.from_mapping({**signature_settings(str(signature), settings), **settings})
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the settings that differ from the defaults."""

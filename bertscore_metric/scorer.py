@@ -264,15 +264,26 @@ class BERTScorer:
             What has to wait for the whole corpus stays `TokenMatches` (idf of the corpus); all else becomes scores.
         """
         with self.own_arithmetic():
-            matches = match_segments(
-                segments,
-                self.model.encoder,
-                self._settings,
-                progress=self._verbose,
-                store=store,
-                collector=collector,
-            )
+            matches = self.token_matches(segments, store=store, collector=collector)
             self._tell_why_uncompiled(stacklevel=5)
+            return self.scored(matches)
+
+    def token_matches(
+        self,
+        segments: TokenizedSegments,
+        *,
+        store: ReferenceCache | None = None,
+        collector: EmbeddingCollector | None = None,
+    ) -> TokenMatches:
+        """Embed and match, as `match`, and return the matches whatever the settings, for those who look at them."""
+        with self.own_arithmetic():
+            return match_segments(
+                segments, self.model.encoder, self._settings, progress=self._verbose, store=store, collector=collector
+            )
+
+    def scored(self, matches: TokenMatches) -> TokenMatches | SegmentScores:
+        """Return the scores of matches, or the matches themselves where they have to wait for idf of the corpus."""
+        with self.own_arithmetic():
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def report(
@@ -376,6 +387,11 @@ class BERTScorer:
     def columns(self) -> Mapping[str, torch.dtype]:
         """Name and dtype of the columns that `match` returns."""
         return MATCH_COLUMNS if self.config.idf is True else SCORE_COLUMNS
+
+    @property
+    def fixed_idf(self) -> IdfTable | None:
+        """The idf table that does not depend on the texts being scored, where the settings hold or count one."""
+        return self._idf
 
     @property
     def layers(self) -> int:

@@ -63,6 +63,18 @@ class Signature:
         """
         return self.comparable_key == other.comparable_key
 
+    def differences(self, other: Signature) -> dict[str, tuple[str, str]]:
+        """Return what keeps two signatures from being comparable: key -> (value here, value there).
+
+        Only keys that both have count, so that a part of a signature can be compared.
+        """
+        there = dict(other.items)
+        return {
+            key: (value, there[key])
+            for key, value in self.items
+            if key != "model" and key in there and _version_group(key, value) != _version_group(key, there[key])
+        }
+
     @property
     def comparable_key(self) -> str:
         """What comparable signatures have in common and no others, for states that are stored or sent."""

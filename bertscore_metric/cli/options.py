@@ -36,6 +36,10 @@ Lang = Annotated[str | None, typer.Option(metavar="CODE", help="Language; choose
 Config = Annotated[
     str | None, typer.Option(metavar="FILE", help="Settings in YAML, or a shipped config; other options override.")
 ]
+Like = Annotated[
+    str | None,
+    typer.Option(metavar="SIGNATURE", help="The settings of an old result's signature; other options override."),
+]
 NumLayers = Annotated[
     int | None,
     typer.Option("--num-layers", "-l", metavar="N", help="Blocks to run; 0 scores the embedding output."),
@@ -120,14 +124,19 @@ def with_table(config: ScoreConfig, table: str | None) -> ScoreConfig:
     return dataclasses.replace(config, idf=IdfTable.load(table))
 
 
-def config(source: str | None, **settings: object) -> ScoreConfig:
-    """Return the settings of a YAML file or of a shipped config, overridden by those that were given.
+def config(source: str | None, like: str | None = None, **settings: object) -> ScoreConfig:
+    """Return the settings of a YAML file, of a shipped config or of a signature, overridden by those that were given.
 
     What the file says about its own model is left out where another model or language is given.
 
     Raises:
-        ValueError: the file holds an idf table of its model's tokens, and another model is given.
+        ValueError: the file holds an idf table of its model's tokens, and another model is given; both a file and a
+            signature; or a signature that does not tell all.
     """
+    if like is not None:
+        if source is not None:
+            raise ValueError("--config and --like each say the settings; give one of them.")
+        return ScoreConfig.from_signature(like, **given(**settings))
     base = {} if source is None else _settings_of(source)
     chosen = {**base, **given(**settings)}
     own = _model(base)

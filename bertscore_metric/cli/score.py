@@ -11,6 +11,7 @@ import typer
 
 from bertscore_metric.cli import options
 from bertscore_metric.cli.console import put, show_progress, voice
+from bertscore_metric.cli.like import model_of, say_what_differs
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.config import EMPTY_RULES
 from bertscore_metric.io import files
@@ -32,6 +33,7 @@ def score(
     model: options.NamedModel = None,
     lang: options.Lang = None,
     config: options.Config = None,
+    like: options.Like = None,
     num_layers: options.NumLayers = None,
     idf: options.Idf = None,
     idf_texts: options.IdfTexts = None,
@@ -73,6 +75,7 @@ def score(
     files.check_stdin([*texts, idf_texts])
     chosen = options.config(
         config,
+        like,
         model_name_or_path=model,
         lang=lang,
         num_layers=num_layers,
@@ -100,9 +103,14 @@ def score(
     with voice(quiet):
         from bertscore_metric.scorer import BERTScorer
 
-        scorer = BERTScorer.from_config(
-            options.with_table(chosen, idf_table), batch_size=batch_size, device=device, verbose=show_progress(quiet)
-        )
+        with model_of(like, model):
+            scorer = BERTScorer.from_config(
+                options.with_table(chosen, idf_table),
+                batch_size=batch_size,
+                device=device,
+                verbose=show_progress(quiet),
+            )
+        say_what_differs(like, scorer)
         results = _score(scorer, systems, trusted)
         if report is not None:
             _write_report(user_path(report), scorer, results, systems, trusted, sample, seed)
