@@ -22,6 +22,7 @@ from bertscore_metric.core.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.core.tokens import TokenizedSegments
 from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
 from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
+from bertscore_metric.models.given_model import plain_model
 from bertscore_metric.models.numerics import own_arithmetic, resolve_dtype
 from bertscore_metric.models.scoring_model import ScoringModel, load_model, use_encoder, use_model
 from bertscore_metric.models.tokenizer import TextTokenizer, tokenize_ahead, tokenize_segments
@@ -473,6 +474,8 @@ def _model(
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         raise ValueError(f"{' and '.join(names)} each name a model; give one of them.")
+    if model is not None:
+        model = plain_model(model)
     if tokenizer is None and (model is not None or encoder is not None):
         raise ValueError(f"{names[0]}= needs tokenizer=, the one whose ids it was made for.")
     if encoder is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bertscore_metric.models.given_tokenizer import plain_tokenizer
+
 
 def one_tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
     """Return the tokenizer that was given under either name.
@@ -14,13 +16,9 @@ def one_tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
     """
     if user_tokenizer is not None and tokenizer is not None:
         raise ValueError("user_tokenizer and tokenizer are two names for one argument; give one of them.")
-    given = tokenizer if user_tokenizer is None else user_tokenizer
-    if given is not None and not hasattr(given, "all_special_ids"):
-        raise TypeError(
-            f"The tokenizer must be one of transformers, got {type(given).__name__}. For another kind pass encoder= "
-            f"with a transformers tokenizer that gives its ids."
-        )
-    return given
+    if user_tokenizer is not None:
+        return plain_tokenizer(user_tokenizer, "user_tokenizer")
+    return None if tokenizer is None else plain_tokenizer(tokenizer)
 
 
 def long_text_rule(long_text: str | None, truncation: bool | None) -> str:

@@ -27,6 +27,7 @@ from bertscore_metric.models.architecture import (
     text_encoder,
 )
 from bertscore_metric.models.compiled import CompiledModel
+from bertscore_metric.models.given_model import plain_copy
 from bertscore_metric.models.numerics import TORCH_DTYPES, own_arithmetic
 from bertscore_metric.models.probe import NOISE, padding_changes_embeddings
 from bertscore_metric.models.source import ModelSource, file_stamp, load_error, quiet
@@ -66,7 +67,8 @@ class HuggingFaceEncoder:
     """The first blocks of a transformers model.
 
     Args:
-        model: a model of transformers; it is copied as far as it is kept, never cut, moved or switched in place.
+        model: a model of transformers; it is copied as far as it is kept, never cut, moved or switched in place. Hooks
+            and methods replaced on the object are left out (see `plain_copy`).
         num_layers: how many blocks run (0 is the embedding output); what follows the blocks (a final norm) still runs.
             `None` for `all_layers`.
         dtype: `float32`, `tf32`, `bfloat16` or `float16`.
@@ -90,7 +92,7 @@ class HuggingFaceEncoder:
         owned: bool = False,
         compile: bool = False,
     ) -> None:
-        body = _without_pooler(text_encoder(model))
+        body = _without_pooler(text_encoder(model if owned else plain_copy(model)))
         self.fingerprint = identity(body)
         self.depth = depth(body.config)
         self.num_layers = num_layers
@@ -290,6 +292,11 @@ def _load_model(source: ModelSource, config: Any, dtype: str, num_layers: int | 
 
 
 def _check_complete(source: ModelSource, model: Any, missing: set[str], num_layers: int | None) -> None:
+    if any(tensor.is_meta for tensor in model.parameters()):
+        raise RuntimeError(
+            f"{source.name} was loaded without its weights, onto the meta device, because it was loaded inside "
+            f"init_empty_weights(); make the scorer outside of it."
+        )
     body = text_encoder(model)
     if num_layers is not None:
         body = keep_blocks(body, num_layers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import logging
@@ -20,6 +19,7 @@ from bertscore_metric.core.pairs import Segments
 from bertscore_metric.core.spelling import spell_bytes, word_mark, word_numbers
 from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
 from bertscore_metric.core.windows import WindowRule
+from bertscore_metric.models.given_tokenizer import tokenizer_copy
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class TextTokenizer:
         special_ids: ids that carry no text; by default the tokenizer's own.
 
     Raises:
+        TypeError: the tokenizer is none of transformers, or cannot be copied.
         ValueError: `max_length` leaves no room for a token beside the special ones, or windows are asked for and the
             tokenizer does not put the same special tokens around every text.
     """
@@ -65,7 +66,7 @@ class TextTokenizer:
         long_text: str = "truncate",
         special_ids: Iterable[int] | None = None,
     ) -> None:
-        self._tokenizer = copy.deepcopy(tokenizer)
+        self._tokenizer = tokenizer_copy(tokenizer)
         self._tokenizer.truncation_side = "right"
         self._long_text = long_text
         self._prefix = " " if model_type in PREFIX_SPACE_MODEL_TYPES and _is_byte_level(self._tokenizer) else ""
