@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,14 @@ from torch import Tensor
 
 from bertscore_metric.core.aggregation import SegmentScores
 from bertscore_metric.core.baseline import Baseline, rescale
+from bertscore_metric.core.significance import LEVEL, RESAMPLES, SEED, Interval, mean_interval
 from bertscore_metric.signature import Signature
 
 Statistic = float | tuple[float, ...]
 
 UNKNOWN_SHARE = 0.1  # above it, the model hardly knows the language or script
 NAMED_INDICES = 10
+_NAMES = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +109,76 @@ class BERTScoreResult:
         return f"BERTScoreResult(mean: {mean}; n_segments={self.n_segments}, signature={str(self.signature)!r})"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary a segment; with all layers the values are lists with one entry a layer."""
+        """Return one dictionary a segment; with all layers the values are lists with one entry a layer.
+
+        Where empty segments are left out of the means (`empty="skip"`), `empty` says which they are.
+        """
         columns = {
             name: getattr(self, name).movedim(-1, 0).tolist()
             for name in ("precision", "recall", "f1", "best_reference")
         }
+        if ("empty", "skip") in self.signature.items:
+            columns["empty"] = self.empty.tolist()
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
-    def to_dict(self, *, segments: bool = False) -> dict[str, Any]:
-        """Return signature, means, spread and counts as plain values, and the rows of all segments if asked for."""
+    @property
+    def counted(self) -> Tensor:
+        """Which segments the means are over, [segment] bool: all, or with `empty="skip"` those that are not empty."""
+        return ~self.empty if ("empty", "skip") in self.signature.items else torch.ones_like(self.empty)
+
+    def interval(
+        self,
+        name: str = "f1",
+        level: float = LEVEL,
+        resamples: int = RESAMPLES,
+        seed: int = SEED,
+        groups: Sequence[Any] | None = None,
+    ) -> Interval:
+        """Return where the mean lies with the probability `level`, if segments like these are drawn again.
+
+        Student's t below 100 and above 20,000 segments, between them the BCa bootstrap over segments; of groups the
+        cluster-robust t or the bootstrap over groups (`core.significance.mean_intervals`).
+
+        Args:
+            name: `precision`, `recall` or `f1`.
+            level: between 0 and 1.
+            resamples, seed: of the bootstrap; equal seeds give equal intervals on every machine.
+            groups: what each segment belongs to (its document or source), [segment], where segments of one are alike.
+
+        Raises:
+            ImportError: scipy is not installed.
+            ValueError: fewer than two segments or groups that count, several layers, or a wrong argument.
+
+        Example:
+            >>> from bertscore_metric import score
+            >>> low, high = score(["a cat", "a dog", "hi"], ["the cat", "a dog", "hey"], "offline").interval()
+            >>> 0 < low < high
+            True
+        """
+        if name not in _NAMES:
+            raise ValueError(f"name must be one of {', '.join(_NAMES)}; got {name!r}.")
+        if self.f1.ndim > 1:
+            raise ValueError(
+                "An interval is of one layer, and these are the scores of all; choose one with num_layers."
+            )
+        if groups is not None:
+            labels = list(groups)
+            if len(labels) != self.n_segments:
+                raise ValueError(
+                    f"There are {self.n_segments} segments, but {len(labels)} groups; each segment needs one."
+                )
+            groups = [label for label, counts in zip(labels, self.counted.tolist(), strict=True) if counts]
+        values = getattr(self, name)[self.counted].double().numpy()
+        return mean_interval(values, level=level, resamples=resamples, seed=seed, groups=groups)
+
+    def to_dict(self, *, segments: bool = False, interval: bool = False, seed: int = SEED) -> dict[str, Any]:
+        """Return signature, means, spread and counts as plain values.
+
+        Args:
+            segments: whether with the rows of all segments.
+            interval: whether with the 95 % intervals of the means, `[low, high]` by name.
+            seed: of the intervals.
+        """
         data: dict[str, Any] = {
             "signature": str(self.signature),
             "mean": self.mean.to_dict(),
@@ -126,13 +189,18 @@ class BERTScoreResult:
             **({"n_windows": self.n_windows} if self.has_windows else {}),
             "unk_share": {"candidates": self.unk_share.candidates, "references": self.unk_share.references},
         }
+        if interval:
+            data["interval"] = {name: list(self.interval(name, seed=seed)) for name in _NAMES}
         if segments:
             data["segments"] = self.to_rows()
         return data
 
-    def to_json(self, *, segments: bool = False, indent: int | None = None) -> str:
+    def to_json(
+        self, *, segments: bool = False, interval: bool = False, seed: int = SEED, indent: int | None = None
+    ) -> str:
         """Return `to_dict` as JSON; a mean over nothing is `null`."""
-        return json.dumps(self.to_dict(segments=segments), indent=indent, ensure_ascii=False, allow_nan=False)
+        data = self.to_dict(segments=segments, interval=interval, seed=seed)
+        return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def build_result(

@@ -102,7 +102,9 @@ def _duplicates(rank: int) -> Any:
         kind = KINDS[name]
         metric = kind.metric()
         kind.update(metric, [0, 2, 4, 6] if rank == 0 else [1, 3, 5, 0], step=3)
-        out[name] = scores(metric.compute()), metric._result.n_windows
+        out[name] = scores(metric.compute()), metric.result().n_windows
+        if name == "numbered":
+            out["interval"] = *metric.result().interval("recall"), metric.result().n_segments
     return out
 
 

@@ -13,7 +13,9 @@ import pytest
 from conftest import MODELS, TESTS
 
 ROOT = TESTS.parent
-FORBIDDEN = {"torchmetrics", "datasets", "evaluate", "lightning", "matplotlib", "pandas", "scipy"}
+FORBIDDEN = {
+    "torchmetrics", "datasets", "evaluate", "lightning", "matplotlib", "pandas", "scipy", "sacrebleu", "rouge_score",
+}  # fmt: skip
 SCORE = "from bertscore_metric import score; print(score('a cat', 'a cat', {model!r}, num_layers=2).mean.f1)"
 
 
@@ -135,6 +137,21 @@ def test_wheel_command_line(installed: str, tmp_path: Path) -> None:
         (
             "scipy",
             "from bertscore_metric.analysis.tuning import tune; tune(['a'], ['a'], [1], 'offline')",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
+            "scipy",
+            "from bertscore_metric.core.significance import mean_interval; mean_interval([1, 2])",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
+            "sacrebleu",
+            "from bertscore_metric.analysis.classics import classic_scores; classic_scores(['chrf'], ['a'], [['a']])",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
+            "rouge_score",
+            "from bertscore_metric.analysis.classics import classic_scores; classic_scores(['rougeL'], ['a'], [['a']])",
             "pip install 'bertscore_metric[stats]'",
         ),
         (

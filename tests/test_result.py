@@ -371,3 +371,22 @@ def test_mean_over_skipped_segments_only(skipping: BERTScorer) -> None:
     assert math.isnan(result.mean.f1)
     assert any("NaN" in str(one.message) for one in caught)
     assert strict(result.to_json())["mean"]["f1"] is None
+
+
+def test_interval() -> None:
+    """An interval is that of the segments that the mean is over, by name; wrong arguments are errors in words."""
+    result = shared_scorer("bert", num_layers=2, empty="skip")
+    with pytest.warns(BERTScoreWarning, match="empty"):
+        scored = result.score(["a cat", "", "a dog", "cats"], ["the cat", "x", "dogs", "a cat"])
+    kept = scored.recall[[0, 2, 3]].double().numpy()
+    reach = 4.302652729749464 * kept.std(ddof=1) / math.sqrt(3)  # Student's t with two degrees of freedom
+    assert [*scored.interval("recall")] == pytest.approx([kept.mean() - reach, kept.mean() + reach])
+    assert [*scored.interval(groups=["a", "b", "c", "d"])] == pytest.approx([*scored.interval()])
+    assert scored.to_dict(interval=True)["interval"]["recall"] == [*scored.interval("recall")]
+    assert [row["empty"] for row in scored.to_rows()] == [False, True, False, False]
+    with pytest.raises(ValueError, match="name must be one of precision, recall, f1; got 'f2'"):
+        scored.interval("f2")
+    with pytest.raises(ValueError, match="There are 4 segments, but 2 groups; each segment needs one"):
+        scored.interval(groups=["a", "b"])
+    with pytest.raises(ValueError, match="choose one with num_layers"):
+        shared_scorer("bert", all_layers=True).score(["a"], ["b"]).interval()

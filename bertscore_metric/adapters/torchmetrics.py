@@ -224,6 +224,22 @@ class BERTScore(RaggedMetric):
         best: Tensor = self._result.best_reference
         return best.to(self.device)
 
+    def result(self) -> BERTScoreResult:
+        """Return everything about what was accumulated, on all ranks: scores by segment, intervals, counts, signature.
+
+        It is that of `compute`, which is called where that has not happened; on several ranks all must then do so.
+
+        Example:
+            >>> metric = BERTScore("offline", num_layers=5)
+            >>> metric.update(["a cat sat", "hello", "a dog"], ["a cat sat", "hi", "the dog"])
+            >>> low, high = metric.result().interval("f1")
+            >>> low < metric.result().mean.f1 < high
+            True
+        """
+        self._compute_once()
+        result: BERTScoreResult = self._result
+        return result
+
     def update(
         self,
         preds: str | Sequence[str],

@@ -49,6 +49,7 @@ def report_page(
     *,
     worst: int = WORST,
     sample: int = SAMPLE,
+    interval: bool = False,
     seed: int = 0,
 ) -> str:
     """Return a self-contained HTML page about a scored corpus.
@@ -60,19 +61,21 @@ def report_page(
         references: groups of texts, [segment].
         worst: how many of the segments with the lowest F1 are explained; empty ones are counted, not explained.
         sample: how many segments are drawn for people to check.
-        seed: of the draw.
+        interval: whether with the 95 % intervals of the means.
+        seed: of the draw and of the intervals.
 
     Returns:
         The page. Beyond the corpus it takes the memory of its pictures and of `worst` explanations.
 
     Raises:
-        ImportError: matplotlib or jinja2 is not installed.
+        ImportError: matplotlib or jinja2 (or with `interval` scipy) is not installed.
     """
     idf = scorer.corpus_table([text for group in references for text in group])
     lowest = lowest_segments(result, worst)
     return render(
         "report.html",
         result=result,
+        intervals=[result.interval(name, seed=seed) for name in ("precision", "recall", "f1")] if interval else [],
         pictures=_pictures(result, candidates),
         explained=[
             {"row": _row(result, candidates, references, index),

@@ -159,7 +159,7 @@ def tune(
         raise ValueError(f"resamples must be at least 1, got {resamples}.")
     scorer = BERTScorer(model_name_or_path, all_layers=True, idf=True, **settings)
     segments = scorer.tokenize(candidates, references)
-    judgements, names, members = _judgements(human, groups, len(segments))
+    judgements, names, members = check_judgements(human, groups, len(segments))
     scorer, encoder = score_every_layer(scorer)
     matches = scorer.match_tokens(segments)
     assert isinstance(matches, TokenMatches)  # idf=True waits for the whole corpus
@@ -175,10 +175,18 @@ def _stack(scores: SegmentScores | Any) -> Tensor:
     return torch.stack([scores.precision, scores.recall, scores.f1], dim=1)
 
 
-def _judgements(
+def check_judgements(
     human: Sequence[float], groups: Sequence[str] | None, n: int
 ) -> tuple[np.ndarray[Any, Any], tuple[str, ...], list[np.ndarray[Any, Any]]]:
-    """Return the judgements [segment], the names of the groups, and for each the numbers of its segments."""
+    """Check what people said.
+
+    Returns:
+        The judgements [segment], the names of the groups, and for each the numbers of its segments.
+
+    Raises:
+        ValueError: not one judgement and group for each of the `n` segments, a judgement that is not finite, or a group
+            that is too small or has the same judgement everywhere.
+    """
     values = np.asarray(human, dtype=np.float64)
     labels = [""] * n if groups is None else [str(group) for group in groups]
     for name, length in (("judgements", len(values)), ("groups", len(labels))):

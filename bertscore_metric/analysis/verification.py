@@ -21,6 +21,7 @@ from bertscore_metric.registry.verification import verification_pairs
 from bertscore_metric.result import BERTScoreResult, Scores
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector
+from bertscore_metric.state.state_columns import to_columns
 
 # What a stranger's file may not allow; whoever checks it does.
 _PERMISSIONS = ("trust_remote_code", "use_safetensors", "local_files_only")
@@ -52,7 +53,7 @@ def record(scorer: BERTScorer, pairs: Sequence[tuple[str, Sequence[str]]] | None
         segments = scorer.tokenize([candidate for candidate, _ in pairs], [list(group) for _, group in pairs])
         collector = EmbeddingCollector(_MOST_BYTES)
         matches = scorer.token_matches(segments, collector=collector)
-        result = scorer.report([scorer.scored(matches)], warn=False)
+        result = scorer.report(to_columns(scorer.scored(matches)), warn=False)
         texts = [collector.rows[text] for text in range(len(segments.texts))]
         baseline = _baseline(scorer)
         return Record(

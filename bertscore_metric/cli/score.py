@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bertscore_metric.cli import options
+from bertscore_metric.cli import systems as judged
 from bertscore_metric.cli.console import put, show_progress, voice
+from bertscore_metric.cli.extras import Extras, extras_of
 from bertscore_metric.cli.like import model_of, say_what_differs
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.config import EMPTY_RULES
@@ -18,6 +20,7 @@ from bertscore_metric.io import files
 from bertscore_metric.io.paths import user_path
 
 if TYPE_CHECKING:
+    from bertscore_metric.core.significance import Interval
     from bertscore_metric.result import BERTScoreResult
     from bertscore_metric.scorer import BERTScorer
 
@@ -58,6 +61,8 @@ def score(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON; with --segments the rows too.")] = False,
     output: options.Output = None,
+    interval: Annotated[bool, typer.Option("--interval", help="Print the 95 % intervals of the means.")] = False,
+    with_: judged.With = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE.html", help="Also write a page: pictures, worst segments, a sample.")
     ] = None,
@@ -112,9 +117,12 @@ def score(
             )
         say_what_differs(like, scorer)
         results = _score(scorer, systems, trusted)
+        extras = extras_of(
+            results, systems, trusted, judged.classic_names(with_), lang=chosen.lang, interval=interval, seed=seed
+        )
         if report is not None:
-            _write_report(user_path(report), scorer, results, systems, trusted, sample, seed)
-    put(_as_json(results, segments) if json else _as_text(results, segments), output)
+            _write_report(user_path(report), scorer, results, systems, trusted, sample, interval, seed)
+    put(_as_json(results, segments, extras) if json else _as_text(results, segments, extras), output)
 
 
 def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[Any]) -> dict[str, BERTScoreResult]:
@@ -152,6 +160,7 @@ def _write_report(
     systems: dict[str, list[Any]],
     references: list[Any],
     sample: int | None,
+    interval: bool,
     seed: int,
 ) -> None:
     from bertscore_metric.analysis import report_page
@@ -163,31 +172,35 @@ def _write_report(
     if sample is not None:
         report_page.write_sample(file.with_suffix(".csv"), result, candidates, groups, sample=sample, seed=seed)
     n = report_page.SAMPLE if sample is None else sample
-    page = report_page.report_page(result, scorer, candidates, groups, sample=n, seed=seed)
+    page = report_page.report_page(result, scorer, candidates, groups, sample=n, interval=interval, seed=seed)
     files.write_text(str(file), page)
 
 
-def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:
+def _as_json(results: dict[str, BERTScoreResult], segments: bool, extras: dict[str, Extras]) -> str:
     import json
 
-    if len(results) == 1:
-        return next(iter(results.values())).to_json(segments=segments, indent=2) + "\n"
-    rows = [{"candidates": name, **result.to_dict(segments=segments)} for name, result in results.items()]
-    return json.dumps({"systems": rows}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    rows = [{"candidates": name, **result.to_dict(segments=segments), **extras[name].to_dict()}
+            for name, result in results.items()]  # fmt: skip
+    if len(rows) == 1:
+        del rows[0]["candidates"]
+    return (
+        json.dumps(rows[0] if len(rows) == 1 else {"systems": rows}, indent=2, ensure_ascii=False, allow_nan=False)
+        + "\n"
+    )
 
 
-def _as_text(results: dict[str, BERTScoreResult], segments: bool) -> str:
+def _as_text(results: dict[str, BERTScoreResult], segments: bool, extras: dict[str, Extras]) -> str:
     lines = [str(next(iter(results.values())).signature)]
     for name, result in results.items():
         prefix = "" if len(results) == 1 else f"{name}\t"
-        lines += [prefix + line for line in _summary(result)]
+        lines += [prefix + line for line in (*_summary(result, extras[name].intervals), *extras[name].lines())]
         if segments:
             lines += [prefix + line for line in _segment_lines(result)]
     return "\n".join(lines) + "\n"
 
 
-def _summary(result: BERTScoreResult) -> list[str]:
-    """Return a line with means, deviations and counts; with all layers a line a layer."""
+def _summary(result: BERTScoreResult, intervals: Mapping[str, Interval]) -> list[str]:
+    """Return a line with means, deviations (or intervals) and counts; with all layers a line a layer."""
     share = f"{result.unk_share.candidates:.1%} / {result.unk_share.references:.1%}"
     counts = f"{result.n_segments} segments, {result.n_empty} empty, {result.n_truncated} truncated texts"
     if result.has_windows:
@@ -195,6 +208,11 @@ def _summary(result: BERTScoreResult) -> list[str]:
     columns = [_layers(getattr(part, name)) for name in _COLUMNS for part in (result.mean, result.std)]
     rows = [f"P {p:.6f} ± {p2:.6f}  R {r:.6f} ± {r2:.6f}  F1 {f:.6f} ± {f2:.6f}"
             for p, p2, r, r2, f, f2 in zip(*columns, strict=True)]  # fmt: skip
+    if intervals:
+        rows = ["  ".join(
+            f"{label} {getattr(result.mean, name):.6f} [{intervals[name].low:.3f}, {intervals[name].high:.3f}]"
+            for label, name in zip(("P", "R", "F1"), _COLUMNS, strict=True)
+        )]  # fmt: skip
     if len(rows) > 1:
         rows = [f"layer {number}\t{row}" for number, row in enumerate(rows)]
     return [*rows[:-1], f"{rows[-1]}  ({counts}, unknown tokens {share})"]

@@ -37,6 +37,16 @@ def read_candidates(path: str, column: str | None = None, option: str = "--candi
     return split_lines(_decode(path))
 
 
+def read_text(path: str) -> str:
+    """Return what is in a text file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a folder, or not UTF-8; the message names the line.
+    """
+    return _decode(path)
+
+
 def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[Any]:
     """Return the references of each candidate: a text where there is one, else a list of texts.
 

@@ -1002,3 +1002,15 @@ def test_torchmetrics_is_the_counter_example() -> None:
     theirs.update(peers.CANDIDATES, peers.REFERENCES)
     expected = [0.1556, 0.2758, 0.3627, 0.4424, 0.1192, 0.0747, 0.3001, 0.1744]
     assert theirs.compute()["f1"].tolist() == pytest.approx(expected, abs=1e-3)  # type: ignore[union-attr]
+
+
+def test_result() -> None:
+    """`result()` is what a scorer returns for the same texts, before and after `compute`, and again after `update`."""
+    metric, scorer = own(), BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer())
+    metric.update(PREDS[:2], TARGET[:2])
+    assert metric.result().n_segments == 2
+    metric.update(PREDS[2:], TARGET[2:])
+    value, result, wanted = metric.compute(), metric.result(), scorer.score(PREDS, TARGET)
+    assert result.mean.f1 == pytest.approx(value["f1"].item())
+    assert [*result.interval("f1")] == pytest.approx([*wanted.interval("f1")], abs=TOLERANCE)
+    assert result.to_dict(segments=True)["segments"] == wanted.to_dict(segments=True)["segments"]

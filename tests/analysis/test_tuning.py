@@ -51,12 +51,20 @@ def kendall(x: list[float], y: list[float]) -> float:
     return float(agreement / sqrt(sum(s != 0 for s, _ in pairs) * sum(t != 0 for _, t in pairs)))
 
 
+def accuracy(x: list[float], y: list[float]) -> float:
+    """Return the pairwise accuracy with ties calibrated, from its definition: every threshold is tried."""
+    pairs = [(a - c, b - d) for (a, b), (c, d) in combinations(zip(x, y, strict=True), 2)]
+    right = [sum((abs(s) <= limit and t == 0) or (abs(s) > limit and s * t > 0) for s, t in pairs)
+             for limit in (0, *(abs(s) for s, _ in pairs))]  # fmt: skip
+    return max(right) / len(pairs)
+
+
 def expected(scores: list[float], groups: list[str]) -> list[float]:
-    """Return the three correlations with `HUMAN`, mean over groups."""
+    """Return the three correlations and the pairwise accuracy with `HUMAN`, mean over groups."""
     found = []
     for group in set(groups):
         x, y = ([v[n] for n in range(len(groups)) if groups[n] == group] for v in (scores, HUMAN))
-        found.append([pearson(x, y), pearson(ranks(x), ranks(y)), kendall(x, y)])
+        found.append([pearson(x, y), pearson(ranks(x), ranks(y)), kendall(x, y), accuracy(x, y)])
     return [sum(values) / len(found) for values in zip(*found, strict=True)]
 
 
