@@ -370,7 +370,7 @@ class BERTScore(RaggedMetric):
             self.compute()
 
     def _speaks(self) -> bool:
-        """Whether to warn: ranks that are synced have the same rows, and the first one says what is warnings_for."""
+        """Whether to warn: ranks that are synced have the same rows, and the first one says what is notable."""
         return not (self._is_synced and torch.distributed.is_initialized()) or self._rank() == 0
 
     def _value(self, result: BERTScoreResult, name: str) -> Tensor:
