@@ -23,6 +23,7 @@ from bertscore_metric.core.tokens import TokenizedSegments
 from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
 from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.models.given_model import plain_model
+from bertscore_metric.models.memory import Heap
 from bertscore_metric.models.numerics import own_arithmetic, resolve_dtype
 from bertscore_metric.models.scoring_model import ScoringModel, load_model, use_encoder, use_model
 from bertscore_metric.models.tokenizer import TextTokenizer, tokenize_ahead, tokenize_segments
@@ -119,6 +120,7 @@ class BERTScorer:
         self.config = config = dataclasses.replace(config, dtype=resolve_dtype(config.dtype, self.device))
         self._verbose = verbose
         self._told_why_uncompiled = False
+        self._heap = Heap()
         self.reset()
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
@@ -279,8 +281,9 @@ class BERTScorer:
         """Embed and match, as `match`, and return the matches whatever the settings, for those who look at them."""
         with self.own_arithmetic():
             return match_segments(
-                segments, self.model.encoder, self._settings, progress=self._verbose, store=store, collector=collector
-            )
+                segments, self.model.encoder, self._settings, progress=self._verbose, store=store, collector=collector,
+                heap=self._heap,
+            )  # fmt: skip
 
     def scored(self, matches: TokenMatches) -> TokenMatches | SegmentScores:
         """Return the scores of matches, or the matches themselves where they have to wait for idf of the corpus."""

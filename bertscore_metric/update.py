@@ -15,13 +15,12 @@ from bertscore_metric.core.matching import TokenMatches, match_pairs, unit
 from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
 from bertscore_metric.core.windows import WindowRule, plan_windows
 from bertscore_metric.models.encoder import Encoder
-from bertscore_metric.models.memory import give_back
+from bertscore_metric.models.memory import Heap
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector
 from bertscore_metric.state.reference_cache import ReferenceCache
 
 EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
-_SMALL_CALL = 100_000  # tokens of a call below which the heap has no time to fragment
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ def match_segments(
     progress: bool = False,
     store: ReferenceCache | None = None,
     collector: EmbeddingCollector | None = None,
+    heap: Heap | None = None,
 ) -> TokenMatches:
     """Embed every distinct text once and match every pair.
 
@@ -65,6 +65,7 @@ def match_segments(
         progress: show a progress bar over the texts on stderr.
         store: holds embeddings of references from earlier calls, and admits new ones.
         collector: is given the embeddings of every text.
+        heap: of the scorer, whose calls add up; by default this one stands alone.
 
     Returns:
         The matches of all pairs in the order of the segments. Memory beyond them is bounded by `EMBEDDING_BYTES` and
@@ -78,6 +79,7 @@ def match_segments(
     uses = _count(segments.candidates, segments.references, len(texts))
     held = {} if store is None else _look_up(store, segments)
     from_store, stored = frozenset(held), set(held)
+    heap = Heap() if heap is None else heap
     dim = settings.dim or _find_dim(texts, encoder, settings)
     max_tokens = max(1, EMBEDDING_BYTES // (4 * dim * settings.layers))
     buffer: list[Tensor] = []  # one piece of memory for all chunks: many of changing size would fragment the heap
@@ -87,7 +89,7 @@ def match_segments(
             here = torch.unique(torch.cat([c, r]))
             first = torch.zeros(len(texts), dtype=torch.int64)
             first[here] = ragged.starts(texts.lengths[here])
-            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar, buffer, dim)
+            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar, buffer, dim, heap)
             ids = texts.ids[ragged.positions(ragged.starts(texts.lengths)[here], texts.lengths[here])]
             matchable = ~torch.isin(ids, settings.unmatchable_ids)
             c_lengths, r_lengths = candidate_lengths[pairs], reference_lengths[pairs]
@@ -161,11 +163,11 @@ def _embed_texts(
     bar: tqdm[NoReturn],
     buffer: list[Tensor],
     dim: int,
+    heap: Heap,
 ) -> Tensor:
     """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim], until the next call."""
     total = int(texts.lengths[here].sum())
     flat: Tensor | None = None
-    tidy = int(texts.lengths.sum()) > _SMALL_CALL
     known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
     new = here[~known & (texts.lengths[here] > 0)]
     windows = plan_windows(texts.lengths[new], settings.window)
@@ -177,9 +179,9 @@ def _embed_texts(
             rows = rows[:, windows.kept_rows(chosen).to(rows.device)]
         flat[:, windows.kept_positions(first[new], chosen).to(flat.device)] = rows
         bar.update(int(windows.last[chosen].sum()))
+        n_tokens = rows.shape[1]
         del rows
-        if tidy:
-            give_back()
+        heap.passed(n_tokens)
     for text in here[known].tolist():
         rows = held[text]
         if flat is None:
