@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from bertscore_metric.core.tokens import TokenBatch
-from bertscore_metric.models.architecture import NEEDS_A_BLOCK, keep_blocks
+from bertscore_metric.models.architecture import keep_blocks
 from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
+from bertscore_metric.models.quirks import quirks
 from bertscore_metric.scorer import BERTScorer
 
 # What follows from scoring every layer, and is not for the callers of `score_every_layer` to choose.
@@ -91,7 +92,7 @@ def following(encoder: HuggingFaceEncoder) -> list[nn.Module]:
     everywhere = torch.ones_like(ids, dtype=torch.bool)
     probe = TokenBatch(ids, everywhere, ~everywhere)
     hidden = encoder.embed(probe)
-    needs_a_block = body.config.model_type in NEEDS_A_BLOCK
+    needs_a_block = quirks(body.config.model_type).needs_a_block
     chain = [] if needs_a_block else _chain(_cut(encoder, 0), probe, hidden[0])
     for layer in sorted({int(needs_a_block), depth // 2, depth - 1} - {depth}):
         if not _same(run(chain, hidden[layer]), _cut(encoder, layer).embed(probe)):

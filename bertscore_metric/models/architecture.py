@@ -10,18 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Models whose blocks are not a list that can be shortened: the attribute that counts them, and where it is.
-BLOCK_COUNTERS = {
-    "albert": ("encoder.config", "num_hidden_layers"),
-    "flaubert": ("", "n_layers"),
-    "xlm": ("", "n_layers"),
-}
-# Models that cannot run without a block (and have no norm after them): layer 0 is read before the first block.
-NEEDS_A_BLOCK = frozenset({"deberta-v2", "xmod"})
-# Models whose numbers are no function of the text: this one hashes the tokens of longer texts at random.
-UNSUPPORTED = frozenset({"reformer"})
-# Models that pad a text to whole attention windows, which must fit the table of positions.
-POSITIONS_IN_WINDOWS = frozenset({"led"})
+from bertscore_metric.models.quirks import quirks
+
 # Names of the table of absolute positions that do not say "position".
 POSITION_TABLES = ("wpe", "pos_encoding")
 # Settings of a configuration that change no embedding, or that the signature has elsewhere.
@@ -68,7 +58,7 @@ def text_config(config: Any) -> Any:
 def depth(config: Any) -> int:
     """Return the number of blocks that a configuration describes (those of the encoder, where it has two stacks)."""
     described = text_config(config)
-    if described.model_type in UNSUPPORTED:
+    if quirks(described.model_type).random:
         raise NotImplementedError(
             f"A {described.model_type} model gives the same text other embeddings every time; take another model."
         )
@@ -85,14 +75,15 @@ def keep_blocks(body: Any, num_layers: int) -> Any:
     """Shorten a model to its first `num_layers` blocks, in place, and return it.
 
     The blocks are the one outermost `ModuleList` as long as the configuration says the model is deep; the models
-    without such a list are in `BLOCK_COUNTERS`.
+    without such a list have a `block_counter` in `quirks.QUIRKS`.
     """
     total = depth(body.config)
     model_type = body.config.model_type
     if num_layers > total:
         raise ValueError(f"num_layers={num_layers}, but the {model_type} model has {total} layers (0 to {total}).")
-    if model_type in BLOCK_COUNTERS:
-        path, counter = BLOCK_COUNTERS[model_type]
+    block_counter = quirks(model_type).block_counter
+    if block_counter is not None:
+        path, counter = block_counter
         setattr(_submodule(body, path), counter, num_layers)
         return body
     path, _, name = block_list(body).rpartition(".")
@@ -148,7 +139,7 @@ def position_limit(body: Any) -> int | None:
     if not limits:
         return None
     limit = min(limits)
-    if body.config.model_type in POSITIONS_IN_WINDOWS:
+    if quirks(body.config.model_type).positions_in_windows:
         window = body.config.attention_window
         limit -= limit % (window if isinstance(window, int) else max(window))
     return limit

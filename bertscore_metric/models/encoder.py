@@ -17,8 +17,6 @@ from torch import Tensor
 
 from bertscore_metric.core.tokens import TokenBatch
 from bertscore_metric.models.architecture import (
-    BLOCK_COUNTERS,
-    NEEDS_A_BLOCK,
     block_list,
     depth,
     identity,
@@ -30,6 +28,7 @@ from bertscore_metric.models.compiled import CompiledModel
 from bertscore_metric.models.given_model import plain_copy
 from bertscore_metric.models.numerics import TORCH_DTYPES, own_arithmetic
 from bertscore_metric.models.probe import NOISE, padding_changes_embeddings
+from bertscore_metric.models.quirks import quirks
 from bertscore_metric.models.source import ModelSource, file_stamp, load_error, quiet
 
 
@@ -96,10 +95,10 @@ class HuggingFaceEncoder:
         self.fingerprint = identity(body)
         self.depth = depth(body.config)
         self.num_layers = num_layers
-        self._embeddings_only = num_layers == 0 and body.config.model_type in NEEDS_A_BLOCK
+        self._embeddings_only = num_layers == 0 and quirks(body.config.model_type).needs_a_block
         if num_layers is not None:
             body = keep_blocks(body, 1 if self._embeddings_only else num_layers)
-        if hasattr(body, "set_attention_type"):  # BigBird's sparse attention follows the batch's length, not the text's
+        if quirks(body.config.model_type).full_attention:
             body.set_attention_type("original_full")
         if not owned:  # until here the skeleton shares its tensors with the caller's model
             body = copy.deepcopy(body)
@@ -142,7 +141,7 @@ class HuggingFaceEncoder:
         config = self._model.config
         pad_id = getattr(config, "pad_token_id", None)
         blocks = None
-        if self.num_layers is None and config.model_type not in BLOCK_COUNTERS:
+        if self.num_layers is None and quirks(config.model_type).block_counter is None:
             blocks = self._model.get_submodule(block_list(self._model))
         with own_arithmetic(self._dtype, self.device):
             return padding_changes_embeddings(

@@ -20,20 +20,10 @@ from bertscore_metric.core.spelling import spell_bytes, word_mark, word_numbers
 from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
 from bertscore_metric.core.windows import WindowRule
 from bertscore_metric.models.given_tokenizer import tokenizer_copy
+from bertscore_metric.models.quirks import quirks
 
 logger = logging.getLogger(__name__)
 
-# Model types whose slow tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer: bert_score put a space in
-# front of their texts, and its tables were made that way. BART and Longformer are not among them.
-PREFIX_SPACE_MODEL_TYPES = frozenset({
-    "blip-2", "bridgetower", "clap", "data2vec-text", "dbrx", "emu3", "exaone4", "gpt2", "gpt_bigcode", "gpt_neo",
-    "gptj", "granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "ibert", "instructblip",
-    "instructblipvideo", "mega", "mra", "opt", "roberta", "roberta-prelayernorm", "starcoder2",
-})  # fmt: skip
-# Families that end a text with `</s>` and have no other special token: there `</s>` counts, as in bert_score.
-END_TOKEN_COUNTS_MODEL_TYPES = frozenset({
-    "byt5", "longt5", "mt5", "pegasus", "pegasus_x", "switch_transformers", "t5", "umt5",
-})  # fmt: skip
 _NO_LIMIT = 10**9  # tokenizers without a limit say int(1e30), or another number no text reaches
 _TEXTS_PER_CALL = 1000  # a tokenizer call holds some 200 bytes a token until it returns
 
@@ -69,7 +59,7 @@ class TextTokenizer:
         self._tokenizer = tokenizer_copy(tokenizer)
         self._tokenizer.truncation_side = "right"
         self._long_text = long_text
-        self._prefix = " " if model_type in PREFIX_SPACE_MODEL_TYPES and _is_byte_level(self._tokenizer) else ""
+        self._prefix = " " if quirks(model_type).prefix_space and _is_byte_level(self._tokenizer) else ""
         self._spells_bytes = _is_byte_level(self._tokenizer) or "ByT5" in type(self._tokenizer).__name__
         self.unknown_id = _unknown_id(self._tokenizer)
         self.pad_id = _pad_id(self._tokenizer)
@@ -242,7 +232,7 @@ def _structural_ids(tokenizer: Any) -> set[int]:
 def _unweighted_ids(tokenizer: Any, model_type: str | None) -> frozenset[int]:
     framing = {token for name in ("cls_token_id", "sep_token_id")
                if (token := getattr(tokenizer, name, None)) is not None}  # fmt: skip
-    if framing or model_type in END_TOKEN_COUNTS_MODEL_TYPES:
+    if framing or quirks(model_type).end_token_counts:
         return frozenset(framing)
     return frozenset(tokenizer.all_special_ids) - ({_unknown_id(tokenizer)} - _structural_ids(tokenizer))
 

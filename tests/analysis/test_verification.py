@@ -25,6 +25,7 @@ from bertscore_metric.analysis.verification_stages import Stage, compare, first_
 from bertscore_metric.core import aggregation, matching, weighting
 from bertscore_metric.models import encoder, scoring_model
 from bertscore_metric.models import tokenizer as tokens
+from bertscore_metric.models.quirks import Quirks
 from bertscore_metric.registry.verification import shipped_values, verification_pairs
 
 NAMES = ["token ids", "weights", "embeddings", "matches", "idf", "scores", "rescaled"]
@@ -125,7 +126,7 @@ def test_pairs_name_no_stage() -> None:
 
 def test_prefix_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the space in front of RoBERTa's texts, the token ids are named; the weights are the same."""
-    monkeypatch.setattr(tokens, "PREFIX_SPACE_MODEL_TYPES", frozenset())
+    monkeypatch.setattr(tokens, "quirks", lambda _: Quirks())
     stages, cause = stages_of("roberta")
     check_lines(stages, cause, "token ids")
     assert "candidates[0], from its id 1 on: " in stages[0].difference

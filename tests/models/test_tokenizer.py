@@ -12,11 +12,14 @@ from transformers import AutoTokenizer
 
 from bertscore_metric.core.pairs import parse_segments
 from bertscore_metric.core.tokens import TokenizedSegments
-from bertscore_metric.models.tokenizer import PREFIX_SPACE_MODEL_TYPES, TextTokenizer, tokenize_segments
+from bertscore_metric.models.quirks import QUIRKS
+from bertscore_metric.models.tokenizer import TextTokenizer, tokenize_segments
 
 REAL_TOKENIZERS = TESTS.parent.parent / "shared" / "tokenizers"
 BERT = TextTokenizer(AutoTokenizer.from_pretrained(MODELS / "bert"), model_type="bert")
 words = st.lists(st.sampled_from(["the", "cat", "Go", "😀", "lemons."]), max_size=6).map(" ".join)
+
+PREFIX_SPACE_MODEL_TYPES = {name for name, quirks in QUIRKS.items() if quirks.prefix_space}
 
 
 def load(name: str, **settings: Any) -> TextTokenizer:
