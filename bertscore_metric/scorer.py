@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bertscore_metric import callers
 from bertscore_metric.checks import optional_int
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
@@ -60,7 +60,7 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
         (0.888, 1)
     """
     scorer = BERTScorer(model_name_or_path, **settings)
-    return scorer.report(scorer.match_texts(candidates, references))  # here, so that warnings name the caller
+    return scorer.score(candidates, references)
 
 
 class BERTScorer:
@@ -112,10 +112,16 @@ class BERTScorer:
         self._done: list[TokenMatches | SegmentScores] = []
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
-            if self._tell_why_uncompiled(stacklevel=3) and config.compile is True:
+            if self._tell_why_uncompiled() and config.compile is True:
                 self.config = config = dataclasses.replace(config, compile=False)  # what the signature then says
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
-            self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer
+            limit = self.model.tokenizer.limit
+            if config.max_length is not None and limit is not None and config.max_length > limit:
+                callers.warn(
+                    f"max_length={config.max_length} is above the model's own limit; using {limit}.",
+                    BERTScoreWarning,
+                )
+            self._limit = limit  # here, for the compute half may be left without a tokenizer
             self.vocabulary = _vocabulary(config, self.model.tokenizer)
             self._idf = _fixed_idf(config, self.model.tokenizer)
             self._baseline = _baseline(config, self.model)
@@ -227,7 +233,7 @@ class BERTScorer:
                 store=store,
                 collector=collector,
             )
-            self._tell_why_uncompiled(stacklevel=5)
+            self._tell_why_uncompiled()
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def match_texts(self, candidates: Any, references: Any) -> list[TokenMatches | SegmentScores]:
@@ -244,12 +250,15 @@ class BERTScorer:
         with self.own_arithmetic():  # other threads wait: a tokenizer serves one at a time
             return [self.match(piece) for piece in tokenize_ahead(segments, self.model.tokenizer, _PIECE)]
 
-    def report(self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True) -> BERTScoreResult:
+    def report(
+        self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True, label: str = ""
+    ) -> BERTScoreResult:
         """Score what `match` returned, part after part; the compute half, for adapters.
 
         Args:
             parts: what `match` returned.
             warn: whether to warn of what is warnings_for; `False` where another process says the same.
+            label: whose texts these are, put in front of warnings.
         """
         with self.own_arithmetic():
             matches = [part for part in parts if isinstance(part, TokenMatches)]
@@ -259,8 +268,9 @@ class BERTScorer:
                 scored = [part for part in parts if isinstance(part, SegmentScores)]
                 scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
             skip = self.config.empty == "skip"
-            for message in warnings_for(scores, skip_empty=skip, limit=self._limit) if warn else ():
-                warnings.warn(message, BERTScoreWarning, stacklevel=3)
+            rescaled = self._baseline is not None
+            for message in warnings_for(scores, skip_empty=skip, limit=self._limit, rescaled=rescaled) if warn else ():
+                callers.warn(f"{label}: {message}" if label else message, BERTScoreWarning)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
             )
@@ -356,15 +366,14 @@ class BERTScorer:
         """Return the signature."""
         return f"BERTScorer({str(self.signature)!r})"
 
-    def _tell_why_uncompiled(self, *, stacklevel: int) -> bool:
+    def _tell_why_uncompiled(self) -> bool:
         error = getattr(self.model.encoder, "compile_error", None)
         if error is not None and not self._told_why_uncompiled:
             self._told_why_uncompiled = True
-            warnings.warn(
+            callers.warn(
                 f"The model could not be compiled and runs as it is: {error}. If a compiler is missing: "
                 f"install one for C++ (Debian: apt install g++), on GPUs Triton. Otherwise leave compile out.",
                 BERTScoreWarning,
-                stacklevel=stacklevel,
             )
         return error is not None
 

@@ -125,7 +125,13 @@ class ScorerHandle:
         return rows
 
     def report(
-        self, columns: Mapping[str, Tensor], sample_ids: Tensor, *, warn: bool = True, user: int | None = None
+        self,
+        columns: Mapping[str, Tensor],
+        sample_ids: Tensor,
+        *,
+        warn: bool = True,
+        label: str = "",
+        user: int | None = None,
     ) -> BERTScoreResult:
         """Score what `rows` returned, joined.
 
@@ -133,32 +139,33 @@ class ScorerHandle:
             columns: the columns `columns`.
             sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
             warn: whether to warn of what is warnings_for.
+            label: whose texts these are, put in front of warnings.
             user: whoever asks, by `id`, where another user's report of the same rows, and its warnings, will do.
 
         Raises:
             ValueError: two segments have the same number and different scores.
         """
         if user is None:
-            return self._report(columns, sample_ids, warn)
+            return self._report(columns, sample_ids, warn, label)
         key = digest([*columns.values(), sample_ids])
         report: BERTScoreResult | None = self.latest_report.get(key, user)
         if report is None:
-            report = self._report(columns, sample_ids, warn)
+            report = self._report(columns, sample_ids, warn, label)
             self.latest_report.set(key, user, report)
         return report
 
-    def _report(self, columns: Mapping[str, Tensor], sample_ids: Tensor, warn: bool) -> BERTScoreResult:
+    def _report(self, columns: Mapping[str, Tensor], sample_ids: Tensor, warn: bool, label: str) -> BERTScoreResult:
         scorer = self.reporter
         tolerance = SCORE_TOLERANCE[self.config.dtype]
         if self.config.idf is True:
             matches = columns_to_matches(columns, scorer.layers)
             if len(sample_ids):
                 matches = matches_in_sample_order(matches, sample_ids, tolerance)
-            return scorer.report([matches], warn=warn)
+            return scorer.report([matches], warn=warn, label=label)
         scores = columns_to_scores(columns, scorer.layers)
         if len(sample_ids):
             scores = scores_in_sample_order(scores, sample_ids, tolerance)
-        return scorer.report([scores], warn=warn)
+        return scorer.report([scores], warn=warn, label=label)
 
     def corpus_idf(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> IdfTable | None:
         """Return the idf weights that `report` counts in the same columns; `None` unless `idf=True`."""

@@ -27,6 +27,8 @@ from bertscore_metric.adapters.trainer_predictions import (
     IGNORED,
     Row,
     aligned_ids,
+    as_prediction,
+    different_rows,
     first_output,
     is_logits,
     kept,
@@ -149,7 +151,8 @@ class ComputeBERTScore:
 
         Args:
             eval_prediction: `predictions` are ids [row, token], logits [row, token, vocabulary], a tuple that begins
-                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch.
+                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch. A plain
+                tuple of the two will do.
             compute_result: whether these are the last rows, as the Trainer says with `batch_eval_metrics=True`.
 
         Returns:
@@ -164,6 +167,7 @@ class ComputeBERTScore:
             if not self._evaluation.told:
                 self._look(compute_result)
             self._evaluation.told = False  # until the callback tells of the next rows
+            eval_prediction = as_prediction(eval_prediction)
             self._take(eval_prediction)
             ended = compute_result
             if not compute_result:
@@ -241,7 +245,7 @@ class ComputeBERTScore:
             batches = [self._aligned_ids(*pair) for pair in zip(batches, label_batches, strict=True)]
         rows, labels = to_rows(batches, "predictions"), to_rows(label_batches, "label_ids")
         if len(rows) != len(labels):
-            raise ValueError(f"Got {len(rows)} rows of predictions for {len(labels)} rows of label_ids.")
+            raise ValueError(different_rows(len(rows), len(labels)))
         # With shifted logits nothing predicts the first token; what is generated begins with a prompt.
         if self.decoder_only and (logits or (rows and all(row[:1] == [IGNORED] for row in rows))):
             labels = [row[1:] for row in labels]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bertscore_metric import callers
 from bertscore_metric.adapters.trainer_evaluation import Evaluation
 from bertscore_metric.adapters.trainer_predictions import repeated_end, repeats_beginning
 from bertscore_metric.checks import optional_int
@@ -158,4 +158,4 @@ def _checked_sizes(said: Any) -> Any:
 
 def warn(message: str) -> None:
     """Warn the user of a Trainer."""
-    warnings.warn(message, BERTScoreWarning, stacklevel=7)
+    callers.warn(message, BERTScoreWarning)

@@ -28,7 +28,6 @@ _FLAGS = {
 _PHRASES = {
     ", or pass model= and tokenizer= objects": "",
     "give it one: IdfTable(weights, default=...), or a collections.defaultdict": 'give it one under the key "default"',
-    "codes of known_languages()": "codes that `bertscore-metric models` lists",
     "leave device out": "leave --device out",
     ", or pass an own encoder=.": ".",
     "Pass an own encoder= instead.": "Only a program can pass an encoder of its own instead.",

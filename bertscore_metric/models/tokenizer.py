@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,8 +19,6 @@ from bertscore_metric.core.pairs import Segments
 from bertscore_metric.core.spelling import spell_bytes, word_mark, word_numbers
 from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
 from bertscore_metric.core.windows import WindowRule
-
-logger = logging.getLogger(__name__)
 
 # Model types whose slow tokenizer in transformers 4 was RobertaTokenizer or GPT2Tokenizer: bert_score put a space in
 # front of their texts, and its tables were made that way. BART and Longformer are not among them.
@@ -278,6 +275,5 @@ def _limit(tokenizer: Any, position_limit: int | None, max_length: int | None, *
     if max_length <= n_special:
         raise ValueError(f"max_length={max_length} leaves no room for text: {n_special} special tokens are part of it.")
     if limit is not None and max_length > limit:
-        logger.warning("max_length=%d is above the model's own limit; using %d.", max_length, limit)
         return limit
     return max_length
