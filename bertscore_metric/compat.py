@@ -31,6 +31,7 @@ from bertscore_metric.core.weighting import document_frequencies, inverse_docume
 from bertscore_metric.models import source
 from bertscore_metric.models.numerics import own_arithmetic
 from bertscore_metric.models.tokenizer import TextTokenizer
+from bertscore_metric.optional import explained
 from bertscore_metric.scorer import BERTScorer as CoreScorer
 from bertscore_metric.warnings import BERTScoreWarning
 
@@ -335,7 +336,9 @@ def _pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plot_example draws with matplotlib: pip install 'bertscore_metric[plot]'.") from error
+        raise explained(
+            error, ("matplotlib",), "plot_example draws with matplotlib: pip install 'bertscore_metric[plot]'."
+        ) from error
     return pyplot
 
 

@@ -139,19 +139,23 @@ class ScoreConfig:
                         f"{name!r} changes no score, so it is an argument of BERTScorer and not a setting."
                     )
                 raise ValueError(
-                    f"Unknown setting {name!r}{_nearest(str(name), [*known, *RUN_SETTINGS, *OBJECTS])} "
+                    f"Unknown setting {name!r}{nearest(str(name), [*known, *RUN_SETTINGS, *OBJECTS])} "
                     f"Known: {', '.join(known)}; "
                     f"and for BERTScorer {', '.join([*RUN_SETTINGS, *OBJECTS])}."
                 )
         return cls(**settings)
 
     @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> ScoreConfig:
+    def from_yaml(cls, path: str | os.PathLike[str], *, trust_remote_code: bool = False) -> ScoreConfig:
         """Read a config from a YAML file, or from the shipped config of that name (`en`, `offline`, ...).
+
+        Args:
+            path: the file, or the name of a shipped config.
+            trust_remote_code: whether the file may set `trust_remote_code: true`, which a file does not decide alone.
 
         Raises:
             FileNotFoundError: neither a file nor a shipped config; the message lists the shipped ones.
-            ValueError: not a mapping, or an unknown setting.
+            ValueError: not a mapping, an unknown setting, or code to be trusted without the argument.
         """
         file = _find_config(path)
         try:
@@ -166,9 +170,15 @@ class ScoreConfig:
         if not isinstance(settings, dict):
             raise ValueError(f"{file} must hold settings as `name: value` lines, got {type(settings).__name__}.")
         try:
-            return cls.from_mapping(settings)
+            config = cls.from_mapping(settings)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{file}: {error}") from error
+        if config.trust_remote_code and not boolean("trust_remote_code", trust_remote_code):
+            raise ValueError(
+                f"{file} says trust_remote_code: true, which runs code that comes with the model. If you trust that "
+                f"code, after reading it, pass trust_remote_code=True to from_yaml as well."
+            )
+        return config
 
     @classmethod
     def from_signature(cls, signature: object, **settings: Any) -> ScoreConfig:
@@ -241,12 +251,13 @@ def _find_config(path: str | os.PathLike[str]) -> Path:
     if str(path) in shipped:
         return shipped[str(path)]
     raise FileNotFoundError(
-        f"No config {str(path)!r}: not a file{_nearest(str(path), list(shipped)).rstrip('.')}; "
+        f"No config {str(path)!r}: not a file{nearest(str(path), list(shipped)).rstrip('.')}; "
         f"shipped configs: {', '.join(shipped) or 'none'}."
     )
 
 
-def _nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, known: list[str]) -> str:
+    """Return the end of a sentence: what a setting may have been meant to be, or a full stop."""
     name = name.lower().replace("-", "_")
     near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else "."

@@ -245,13 +245,16 @@ def build_result(
     )
 
 
-def warnings_for(scores: SegmentScores, *, skip_empty: bool = False, limit: int | None = None) -> list[str]:
+def warnings_for(
+    scores: SegmentScores, *, skip_empty: bool = False, limit: int | None = None, rescaled: bool = False
+) -> list[str]:
     """Return what a reader of the scores should know, a sentence or two each.
 
     Args:
         scores: of the segments.
         skip_empty: whether empty segments are left out of the means.
         limit: most tokens of a text, the model's own or a lower one that was asked for.
+        rescaled: whether the scores are rescaled.
     """
     messages = []
     n = len(scores.empty)
@@ -263,7 +266,7 @@ def warnings_for(scores: SegmentScores, *, skip_empty: bool = False, limit: int 
         if skip_empty and scores.empty.all():
             rule = "They are left out of the means, which are NaN."
         messages.append(
-            f"{n_empty} of {n} segments are empty on a side and score 0 before rescaling: "
+            f"{n_empty} of {n} segments are empty on a side and score 0{' before rescaling' if rescaled else ''}: "
             f"{_indices(scores.empty)}. {rule}"
         )
     if scores.fell_back.any():
@@ -293,7 +296,7 @@ def warnings_for(scores: SegmentScores, *, skip_empty: bool = False, limit: int 
 def _indices(marked: Tensor) -> str:
     indices = torch.nonzero(marked).squeeze(1).tolist()
     named = ", ".join(map(str, indices[:NAMED_INDICES]))
-    more = ", ..." if len(indices) > NAMED_INDICES else ""
+    more = f" and {len(indices) - NAMED_INDICES} more" if len(indices) > NAMED_INDICES else ""
     return f"counted from 0, {'index' if len(indices) == 1 else 'indices'} {named}{more}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from bertscore_metric import callers
 from bertscore_metric.checks import optional_int
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, score_segments
@@ -72,7 +72,7 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
         (0.888, 1)
     """
     scorer = BERTScorer(model_name_or_path, **settings)
-    return scorer.report(scorer.match(parse_segments(candidates, references)))  # here, so that warnings name the caller
+    return scorer.score(candidates, references)
 
 
 class BERTScorer:
@@ -124,10 +124,16 @@ class BERTScorer:
         self.reset()
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
-            if self._tell_why_uncompiled(stacklevel=3) and config.compile:
+            if self._tell_why_uncompiled() and config.compile:
                 self.config = config = dataclasses.replace(config, compile=False)  # what the signature then says
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
-            self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer
+            limit = self.model.tokenizer.limit
+            if config.max_length is not None and limit is not None and config.max_length > limit:
+                callers.warn(
+                    f"max_length={config.max_length} is above the model's own limit; using {limit}.",
+                    BERTScoreWarning,
+                )
+            self._limit = limit  # here, for the compute half may be left without a tokenizer
             self.vocabulary = _vocabulary(config, self.model.tokenizer)
             self._idf = _fixed_idf(config, self.model.tokenizer)
             self._baseline = _baseline(config, self.model)
@@ -268,7 +274,7 @@ class BERTScorer:
         """
         with self.own_arithmetic():
             matches = self.token_matches(segments, store=store, collector=collector)
-            self._tell_why_uncompiled(stacklevel=5)
+            self._tell_why_uncompiled()
             return self.scored(matches)
 
     def token_matches(
@@ -291,7 +297,7 @@ class BERTScorer:
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
     def report(
-        self, columns: Mapping[str, Tensor], sample_ids: Tensor | None = None, *, warn: bool = True
+        self, columns: Mapping[str, Tensor], sample_ids: Tensor | None = None, *, warn: bool = True, label: str = ""
     ) -> BERTScoreResult:
         """Score what `match` returned, joined; the compute half, as a `Stream` and adapters use it.
 
@@ -299,6 +305,7 @@ class BERTScorer:
             columns: the columns of `match`.
             sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
             warn: whether to warn of what is notable; `False` where another process says the same.
+            label: whose texts these are, put in front of warnings.
 
         Raises:
             ValueError: two segments have the same number and different scores.
@@ -306,8 +313,9 @@ class BERTScorer:
         with self.own_arithmetic():
             scores = self._scores(columns, sample_ids)
             skip = self.config.empty == "skip"
-            for message in warnings_for(scores, skip_empty=skip, limit=self._limit) if warn else ():
-                warnings.warn(message, BERTScoreWarning, stacklevel=3)
+            rescaled = self._baseline is not None
+            for message in warnings_for(scores, skip_empty=skip, limit=self._limit, rescaled=rescaled) if warn else ():
+                callers.warn(f"{label}: {message}" if label else message, BERTScoreWarning)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
             )
@@ -422,15 +430,14 @@ class BERTScorer:
         """Return the signature."""
         return f"BERTScorer({str(self.signature)!r})"
 
-    def _tell_why_uncompiled(self, *, stacklevel: int) -> bool:
+    def _tell_why_uncompiled(self) -> bool:
         error = getattr(self.model.encoder, "compile_error", None)
         if error is not None and not self._told_why_uncompiled:
             self._told_why_uncompiled = True
-            warnings.warn(
+            callers.warn(
                 f"The model could not be compiled and runs as it is: {error}. If a compiler is missing: "
                 f"install one for C++ (Debian: apt install g++), on GPUs Triton. Otherwise leave compile out.",
                 BERTScoreWarning,
-                stacklevel=stacklevel,
             )
         return error is not None
 

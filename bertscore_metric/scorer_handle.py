@@ -117,24 +117,25 @@ class ScorerHandle:
         sample_ids: Tensor | None = None,
         *,
         warn: bool = True,
+        label: str = "",
         user: int | None = None,
     ) -> BERTScoreResult:
         """Score what `match` returned, joined, without the encoder.
 
         Args:
-            columns, sample_ids, warn: as for `BERTScorer.report`.
+            columns, sample_ids, warn, label: as for `BERTScorer.report`.
             user: whoever asks, by `id`, where another user's report of the same rows, and its warnings, will do.
 
         Raises:
             ValueError: two segments have the same number and different scores.
         """
         if user is None:
-            return self.reporter.report(columns, sample_ids, warn=warn)
+            return self.reporter.report(columns, sample_ids, warn=warn, label=label)
         ids = [] if sample_ids is None else [sample_ids]
         key = bytes(digest(*columns.values(), *ids).tolist())
         report: BERTScoreResult | None = self.latest_report.get(key, user)
         if report is None:
-            report = self.reporter.report(columns, sample_ids, warn=warn)
+            report = self.reporter.report(columns, sample_ids, warn=warn, label=label)
             self.latest_report.set(key, user, report)
         return report
 

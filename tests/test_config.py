@@ -342,7 +342,7 @@ def test_yaml_round_trip(kind: str, tmp_path_factory: pytest.TempPathFactory) ->
         config = ScoreConfig(**plain, idf=idf)
         text = config.to_yaml(file)
         assert file.read_text(encoding="utf-8") == text
-        back = ScoreConfig.from_yaml(file)
+        back = ScoreConfig.from_yaml(file, trust_remote_code=True)
         if isinstance(config.idf, Mapping):
             assert IdfTable(back.idf) == IdfTable(config.idf)
             back, config = dataclasses.replace(back, idf=False), dataclasses.replace(config, idf=False)
@@ -452,3 +452,17 @@ def test_missing_file(tmp_path: Path) -> None:
         ScoreConfig.from_yaml(missing)
     with pytest.raises(FileNotFoundError, match=r"^No config .*: not a file"):
         ScoreConfig.from_yaml(tmp_path)
+
+
+def test_a_file_alone_does_not_let_code_run(tmp_path: Path) -> None:
+    """`trust_remote_code: true` in a file needs the caller's word as well."""
+    file = tmp_path / "code.yaml"
+    file.write_text("model_name_or_path: a/b\ntrust_remote_code: true\n")
+    said = r"code\.yaml says trust_remote_code: true, .* pass trust_remote_code=True to from_yaml as well\.$"
+    with pytest.raises(ValueError, match=said):
+        ScoreConfig.from_yaml(file)
+    with pytest.raises(ValueError, match=said):
+        ScoreConfig.from_yaml(file, trust_remote_code=False)
+    assert ScoreConfig.from_yaml(file, trust_remote_code=True).trust_remote_code
+    file.write_text("model_name_or_path: a/b\n")
+    assert not ScoreConfig.from_yaml(file, trust_remote_code=True).trust_remote_code  # consent is no setting

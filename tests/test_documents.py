@@ -135,3 +135,12 @@ def test_changelog_names_this_version() -> None:
     from bertscore_metric import __version__
 
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_torchmetrics_page() -> None:
+    """The code of the page about torchmetrics' wrappers runs."""
+    code = blocks("python", (ROOT / "docs" / "torchmetrics.md").read_text(encoding="utf-8"))
+    assert len(code) == 2
+    for block in code:
+        exec(compile(block, "torchmetrics.md", "exec"), {})

@@ -309,13 +309,13 @@ def test_nothing_notable() -> None:
 def test_notable_empty() -> None:
     """Empty segments are counted and named."""
     [message] = warnings_for(segment_scores(3, empty=flags(3, 1)))
-    assert message.startswith(
-        "1 of 3 segments are empty on a side and score 0 before rescaling: counted from 0, index 1. "
-    )
+    assert message.startswith("1 of 3 segments are empty on a side and score 0: counted from 0, index 1. ")
     assert message.endswith("empty='skip' leaves them out of the mean.")
+    [rescaled] = warnings_for(segment_scores(3, empty=flags(3, 1)), rescaled=True)
+    assert "and score 0 before rescaling: counted" in rescaled
     [message] = warnings_for(segment_scores(30, empty=~flags(30, 1)))
     assert "29 of 30 segments" in message
-    assert ": counted from 0, indices 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, .... " in message
+    assert ": counted from 0, indices 0, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 19 more. " in message
 
 
 def test_notable_fallback() -> None:

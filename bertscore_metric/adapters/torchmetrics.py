@@ -11,17 +11,25 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from bertscore_metric.adapters.torchmetrics_arguments import long_text_rule, one_tokenizer, refuse_arguments
+from bertscore_metric.adapters.torchmetrics_arguments import (
+    METRIC_ARGUMENTS,
+    long_text_rule,
+    one_tokenizer,
+    refuse_arguments,
+    unknown_argument,
+)
 from bertscore_metric.checks import boolean, byte_count
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.core.pairs import Segments, parse_segments
 from bertscore_metric.core.weighting import IdfTable
+from bertscore_metric.optional import explained
 from bertscore_metric.result import BERTScoreResult
 from bertscore_metric.scorer_handle import ScorerHandle
 from bertscore_metric.signature import Signature
@@ -44,9 +52,10 @@ try:
 
     from bertscore_metric.adapters.ragged_metric import RaggedMetric
 except ImportError as error:
-    raise ImportError(
-        f"The torchmetrics metric needs torchmetrics, which is not installed ({error}): "
-        f"pip install 'bertscore_metric[lightning]'"
+    raise explained(
+        error,
+        ("torchmetrics",),
+        "The torchmetrics metric needs torchmetrics, which is not installed: pip install 'bertscore_metric[lightning]'",
     ) from error
 
 if TYPE_CHECKING:
@@ -158,7 +167,7 @@ class BERTScore(RaggedMetric):
             lang = "en"
         config = ScoreConfig(
             model_name_or_path=model_name_or_path,
-            num_layers=num_layers,
+            num_layers=None if all_layers else num_layers,  # as torchmetrics documents it
             all_layers=all_layers,
             lang=lang,
             idf=idf,
@@ -175,6 +184,8 @@ class BERTScore(RaggedMetric):
             use_safetensors=use_safetensors,
             local_files_only=local_files_only,
         )
+        if unknown := [name for name in kwargs if name not in METRIC_ARGUMENTS]:
+            raise ValueError(unknown_argument(unknown[0], BERTScore.__init__))
         super().__init__(**kwargs)
         self.reduction = reduction
         self.return_hash = return_hash
@@ -278,7 +289,13 @@ class BERTScore(RaggedMetric):
         self._check_rows(self.stream())
         columns = {name: self.column(name) for name in self._shared.columns}
         ids = self.column("sample_ids")
-        result = self._shared.report(columns, ids, warn=self._speaks(), user=id(self) if self._shares_reports else None)
+        result = self._shared.report(
+            columns,
+            ids,
+            warn=self._speaks(),
+            label=self._label(),
+            user=id(self) if self._shares_reports else None,
+        )
         self._result = result
         self._corpus_idf = self._shared.reporter.corpus_idf(columns, ids) if self.keep_embeddings else None
         values = {name: self._value(result, name) for name in SCORES}
@@ -373,6 +390,22 @@ class BERTScore(RaggedMetric):
         """Whether to warn: ranks that are synced have the same rows, and the first one says what is notable."""
         return not (self._is_synced and torch.distributed.is_initialized()) or self._rank() == 0
 
+    def _label(self) -> str:
+        """Return what the collection that is computing calls this metric, "" outside of one."""
+        frame = sys._getframe(1)
+        while frame is not None:  # a metric does not know its collections
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, MetricCollection):
+                names = [n for n, one in owner.items(keep_base=False, copy_state=False) if one is self]
+                if names:
+                    return self._label_of(names[0], str(owner.prefix or owner.postfix or ""))
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+    def _label_of(self, name: str, affix: str) -> str:
+        """Return the label of a metric that a collection calls `name`."""
+        return name
+
     def _value(self, result: BERTScoreResult, name: str) -> Tensor:
         if self.reduction == "none":
             return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
@@ -447,20 +480,24 @@ class BERTScoreValue(BERTScore):
 
     Args:
         score: `precision`, `recall` or `f1`.
-        settings: the arguments of `BERTScore`.
+        model_name_or_path: as in `BERTScore`.
+        settings: the other arguments of `BERTScore`.
     """
 
     _shares_reports = True  # a logger computes the members of a collection one after the other
 
-    def __init__(self, score: str, **settings: Any) -> None:
+    def __init__(self, score: str, model_name_or_path: str | None = None, **settings: Any) -> None:
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
-        super().__init__(**settings)
+        super().__init__(model_name_or_path, **settings)
         self.score = score
 
     def compute(self) -> Any:
         """Return the number."""
         return super().compute()[self.score]
+
+    def _label_of(self, name: str, affix: str) -> str:
+        return affix.strip("/_ ")  # said once for the members that share a report
 
 
 def bertscore_collection(

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+from bertscore_metric.config import nearest
 from bertscore_metric.models.given_tokenizer import plain_tokenizer
+
+# Those of `torchmetrics.Metric`.
+METRIC_ARGUMENTS = (
+    "compute_on_cpu", "compute_with_cache", "dist_sync_fn", "dist_sync_on_step", "distributed_available_fn",
+    "process_group", "sync_on_compute",
+)  # fmt: skip
 
 
 def one_tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
@@ -47,3 +56,14 @@ def refuse_arguments(user_forward_fn: Any, baseline_url: Any) -> None:
         )
     if baseline_url is not None:
         raise ValueError("baseline_url is not supported: download the file and pass baseline_path=FILE.")
+
+
+def unknown_argument(name: str, constructor: Callable[..., None]) -> str:
+    """Return what to say of an argument that the metric does not have."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    own = [one for one, parameter in inspect.signature(constructor).parameters.items() if parameter.kind in kinds]
+    known = [one for one in own if one != "self"]
+    return (
+        f"Unknown setting {name!r}{nearest(name, [*known, *METRIC_ARGUMENTS])} Known: {', '.join(known)}; and those of "
+        f"torchmetrics.Metric: {', '.join(METRIC_ARGUMENTS)}."
+    )

@@ -7,7 +7,6 @@ Seq2SeqTrainer(..., compute_metrics=score, callbacks=[score.callback])
 from __future__ import annotations
 
 import logging
-import warnings
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -16,12 +15,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bertscore_metric import callers
 from bertscore_metric.adapters.trainer_datasets import DataSets, NumSamples, References
 from bertscore_metric.adapters.trainer_evaluation import Evaluation, dataset_length, distributed
 from bertscore_metric.adapters.trainer_predictions import (
     IGNORED,
     Row,
     aligned_ids,
+    as_prediction,
+    different_rows,
     first_output,
     is_logits,
     kept,
@@ -150,7 +152,8 @@ class ComputeBERTScore:
 
         Args:
             eval_prediction: `predictions` are ids [row, token], logits [row, token, vocabulary], a tuple that begins
-                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch.
+                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch. A plain
+                tuple of the two will do.
             compute_result: whether these are the last rows, as the Trainer says with `batch_eval_metrics=True`.
 
         Returns:
@@ -164,6 +167,7 @@ class ComputeBERTScore:
         try:
             if not compute_result and self._evaluation.dataloader is None:
                 self._ask_for_callback()
+            eval_prediction = as_prediction(eval_prediction)
             n_samples = self._n_samples(eval_prediction)
             self._take(eval_prediction, n_samples)
             ended = compute_result
@@ -227,9 +231,10 @@ class ComputeBERTScore:
     def _ask_for_callback(self) -> None:
         if not self._asked:
             self._asked = True
-            warn(
+            callers.warn(
                 "The Trainer passes rows batch by batch (batch_eval_metrics=True). Add this object's callback to its "
-                "callbacks: without it rows of an evaluation that was broken off would count in the next one."
+                "callbacks: without it rows of an evaluation that was broken off would count in the next one.",
+                BERTScoreWarning,
             )
 
     def _n_samples(self, eval_prediction: Any) -> int | None:
@@ -261,7 +266,7 @@ class ComputeBERTScore:
             batches = [self._aligned_ids(*pair) for pair in zip(batches, label_batches, strict=True)]
         rows, labels = to_rows(batches, "predictions"), to_rows(label_batches, "label_ids")
         if len(rows) != len(labels):
-            raise ValueError(f"Got {len(rows)} rows of predictions for {len(labels)} rows of label_ids.")
+            raise ValueError(different_rows(len(rows), len(labels)))
         # With shifted logits nothing predicts the first token; what is generated begins with a prompt.
         if self.decoder_only and (logits or (rows and all(row[:1] == [IGNORED] for row in rows))):
             labels = [row[1:] for row in labels]
@@ -322,7 +327,7 @@ class ComputeBERTScore:
             )
             if name == "label_ids":
                 raise ValueError(message)
-            warn(message)
+            callers.warn(message, BERTScoreWarning)
         return list(self.tokenizer.batch_decode(rows, skip_special_tokens=True)) if rows else []
 
     def _add(self, candidates: list[str], references: list[Any], first: int) -> None:
@@ -397,8 +402,3 @@ def _refuse_other_orders(args: Any) -> None:
             "group_by_length changes the order of evaluation sets as well, so that references= would belong to other "
             "rows; switch it off, or use the labels."
         )
-
-
-def warn(message: str) -> None:
-    """Warn the user of a Trainer."""
-    warnings.warn(message, BERTScoreWarning, stacklevel=7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +12,42 @@ from torch import Tensor
 IGNORED = -100  # what Trainers pad with, and mark with what is not to be learnt
 
 Row = list[int]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What `transformers.EvalPrediction` holds, for callers that pass a tuple."""
+
+    predictions: Any
+    label_ids: Any
+    inputs: Any = None
+
+
+def as_prediction(value: Any) -> Any:
+    """Return what a Trainer passes with its parts by name; a tuple is `(predictions, label_ids)`, and maybe the inputs.
+
+    Raises:
+        TypeError: neither an `EvalPrediction` nor such a tuple.
+    """
+    if isinstance(value, tuple) and len(value) in (2, 3):
+        return Prediction(*value)
+    if not hasattr(value, "predictions") or not hasattr(value, "label_ids"):
+        got = f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
+        raise TypeError(f"Pass an EvalPrediction or a tuple (predictions, label_ids); got {got}.")
+    return value
+
+
+def different_rows(n_rows: int, n_labels: int) -> str:
+    """Return what to say where there are not as many predictions as labels."""
+    message = f"Got {n_rows} rows of predictions for {n_labels} rows of label_ids."
+    if n_labels and n_rows > n_labels and n_rows % n_labels == 0:
+        n = n_rows // n_labels
+        message += (
+            f" If the model generates several texts for each (num_return_sequences={n}), set num_return_sequences=1 in "
+            f"its generation_config, for one text of each is scored; to score all, repeat each reference and use "
+            f"BERTScorer."
+        )
+    return message
 
 
 def first_output(values: Any) -> Any:

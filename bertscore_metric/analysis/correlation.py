@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscore_metric.optional import explained
+
 Floats = NDArray[np.float64]
 
 STATISTICS = ("pearson", "spearman", "kendall", "accuracy")
@@ -145,5 +147,7 @@ def require_scipy() -> Any:
     try:
         from scipy import stats
     except ImportError as error:
-        raise ImportError("Correlations are computed by scipy: pip install 'bertscore_metric[stats]'.") from error
+        raise explained(
+            error, ("scipy",), "Correlations are computed by scipy: pip install 'bertscore_metric[stats]'."
+        ) from error
     return stats

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from bertscore_metric.core.spelling import bare, visible, visible_text
+from bertscore_metric.optional import explained
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
@@ -30,7 +31,7 @@ def render(template: str, **values: Any) -> str:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError("HTML pages need jinja2: pip install 'bertscore_metric[plot]'.") from error
+        raise explained(error, ("jinja2",), "HTML pages need jinja2: pip install 'bertscore_metric[plot]'.") from error
     loader = PackageLoader("bertscore_metric.analysis", "templates")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown

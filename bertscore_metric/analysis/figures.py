@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertscore_metric.optional import explained
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -17,5 +19,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
+        raise explained(
+            error, ("matplotlib",), "Pictures need matplotlib: pip install 'bertscore_metric[plot]'."
+        ) from error
     return Figure(figsize=(width, height), layout="constrained")

@@ -28,7 +28,6 @@ _FLAGS = {
 _PHRASES = {
     ", or pass model= and tokenizer= objects": "",
     "give it one: IdfTable(weights, default=...), or a collections.defaultdict": 'give it one under the key "default"',
-    "codes of known_languages()": "codes that `bertscore-metric models` lists",
     "leave device out": "leave --device out",
     "give the texts or the table as idf": "give the texts with --idf-texts or the table with --idf-table",
     ", or pass an own encoder=.": ".",

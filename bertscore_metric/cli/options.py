@@ -130,8 +130,8 @@ def config(source: str | None, like: str | None = None, **settings: object) -> S
     What the file says about its own model is left out where another model or language is given.
 
     Raises:
-        ValueError: the file holds an idf table of its model's tokens, and another model is given; both a file and a
-            signature; or a signature that does not tell all.
+        ValueError: the file holds an idf table of its model's tokens, and another model is given; or it allows code of
+            a model to run, and no option does; both a file and a signature; or a signature that does not tell all.
     """
     if like is not None:
         if source is not None:
@@ -144,12 +144,17 @@ def config(source: str | None, like: str | None = None, **settings: object) -> S
         chosen = {**{name: value for name, value in base.items() if name not in OF_THE_MODEL}, **given(**settings)}
         if isinstance(chosen.get("idf"), Mapping):
             raise ValueError(f"{source} holds an idf table for the tokens of {own}; name another one with --idf-table.")
+    if chosen.get("trust_remote_code") and not settings.get("trust_remote_code"):
+        raise FileError(
+            f"{source} says trust_remote_code: true, which runs code that comes with the model. If you trust that "
+            f"code, after reading it, add --trust-remote-code."
+        )
     return ScoreConfig.from_mapping(chosen)
 
 
 def _settings_of(source: str) -> dict[str, Any]:
     try:
-        return ScoreConfig.from_yaml(source).to_mapping()
+        return ScoreConfig.from_yaml(source, trust_remote_code=True).to_mapping()  # asked for in `config`
     except (TypeError, ValueError) as error:
         raise FileError(str(error)) from error
 

@@ -7,12 +7,15 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import torch
 from torch import Tensor
 
 from bertscore_metric import registry
 from bertscore_metric.io.paths import user_path
+
+_NAMED = 3  # of models and languages in a message
 
 Rows = Mapping[int, tuple[float, float, float]]
 
@@ -112,10 +115,14 @@ def _listed(rows: Rows) -> str:
 def _missing(lang: str, model: str) -> str:
     models = [name for _, name in registry.baselines_for(language=lang)]
     languages = [code for code, _ in registry.baselines_for(model=model)]
-    exist = f"for {lang!r} there are {', '.join(models)}" if models else f"there is none for {lang!r}"
+    near = get_close_matches(model, models, n=_NAMED, cutoff=0) or models[:_NAMED]
+    exist = f"for {lang!r} there is one for {', '.join(near)}" if models else f"there is none for {lang!r}"
+    if len(models) - len(near) > 0:
+        exist += f" and {len(models) - len(near)} more models"
     if languages:
-        exist += f"; for {model} there is one in {', '.join(languages)}"
+        more = f" and {len(languages) - _NAMED} more" if len(languages) > _NAMED else ""
+        exist += f"; for {model} there is one in {', '.join(languages[:_NAMED])}{more}"
     return (
-        f"No baseline for {model} in {lang!r}: {exist}. Pass one with baseline_path=FILE (LAYER,P,R,F); "
-        f"`bertscore-metric baseline` makes one of sentences of the language."
+        f"No baseline for {model} in {lang!r}: {exist} (`bertscore-metric models` lists all). Pass one with "
+        f"baseline_path=FILE (LAYER,P,R,F); `bertscore-metric baseline` makes one of sentences of the language."
     )

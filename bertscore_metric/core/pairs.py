@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NoReturn
 
+from bertscore_metric.core.not_texts import advice
+
 
 @dataclass(frozen=True)
 class Segments:
@@ -79,7 +81,12 @@ def parse_segments(
         (references_name, references, candidates_name, candidates),
     ):
         if isinstance(value, str):
-            _as_list(others, other)
+            entries = _as_list(others, other)
+            if name == candidates_name and len(entries) > 1 and all(isinstance(entry, str) for entry in entries):
+                raise TypeError(
+                    f"{name} is one str and {other} are {len(entries)}; for one text with several references pass "
+                    f'[{name}], [{other}], as in ["a cat"], [["r1", "r2"]].'
+                )
             raise TypeError(
                 f"{name} is one str but {other} is not; put it in a list ([{name}]), one entry for each of {other}."
             )
@@ -150,7 +157,7 @@ def _as_list(values: Any, name: str) -> list[Any]:
         return list(values.to_pylist())
     unordered = isinstance(values, Mapping | AbstractSet) or table
     if isinstance(values, str | bytes | bytearray) or unordered or not isinstance(values, Iterable):
-        hint = " Pass one column of it." if unordered else ""
+        hint = advice(values) or (" Pass one column of it." if unordered else "")
         raise TypeError(f"{name} must be a sequence of texts, got {type(values).__name__}.{hint}")
     if getattr(values, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a sequence of texts, got a 0-dimensional {type(values).__name__}.")
@@ -168,12 +175,7 @@ def _reject(value: Any, where: str) -> NoReturn:
         what = "NaN (float)"
     else:
         what = f"of type {type(value).__name__}"
-    hint = ' Use "" for a text that is missing.'
-    if isinstance(value, bytes | bytearray):
-        hint = " Decode it first."
-    elif isinstance(value, Iterable):
-        hint = ""
-    raise TypeError(f"{where} is {what}; every text must be a str.{hint}")
+    raise TypeError(f"{where} is {what}; every text must be a str.{advice(value)}")
 
 
 def _check_lengths(candidates: list[str], groups: list[Any], names: tuple[str, str]) -> None:

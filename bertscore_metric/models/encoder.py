@@ -29,7 +29,7 @@ from bertscore_metric.models.given_model import plain_copy
 from bertscore_metric.models.numerics import TORCH_DTYPES, own_arithmetic
 from bertscore_metric.models.probe import NOISE, padding_changes_embeddings
 from bertscore_metric.models.quirks import quirks
-from bertscore_metric.models.source import ModelSource, file_stamp, load_error, quiet
+from bertscore_metric.models.source import ModelSource, file_stamp, loading
 
 
 @runtime_checkable
@@ -274,18 +274,22 @@ def _load_model(source: ModelSource, config: Any, dtype: str, num_layers: int | 
         raise ValueError(
             f"num_layers={num_layers}, but {source.name} has {depth(config)} layers (0 to {depth(config)})."
         )
-    try:
-        with quiet(), _whole_weights():
-            model, report = AutoModel.from_pretrained(
-                source.location,
-                config=copy.deepcopy(config),
-                dtype=TORCH_DTYPES[dtype],
-                use_safetensors=source.use_safetensors or None,
-                output_loading_info=True,
-                **source.hub_arguments,
-            )
-    except (OSError, ValueError, ImportError) as error:
-        raise load_error(source, error) from error
+    with loading(source), _whole_weights():
+        model, report = AutoModel.from_pretrained(
+            source.location,
+            config=copy.deepcopy(config),
+            dtype=TORCH_DTYPES[dtype],
+            use_safetensors=source.use_safetensors or None,
+            ignore_mismatched_sizes=True,  # refused below, by name
+            output_loading_info=True,
+            **source.hub_arguments,
+        )
+    if report["mismatched_keys"]:
+        name, found, expected = sorted(report["mismatched_keys"])[0]
+        raise ValueError(
+            f"The weights of {source.name} do not fit its config.json: {name} is {list(found)} in the weights and "
+            f"{list(expected)} by config.json. Take both files from the same checkpoint."
+        )
     _check_complete(source, model, set(report["missing_keys"]), num_layers)
     return model
 

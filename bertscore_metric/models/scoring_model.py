@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bertscore_metric import registry
+from bertscore_metric import callers, registry
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.models import source
 from bertscore_metric.models.architecture import depth
@@ -158,10 +157,9 @@ def _choose_layer(config: ScoreConfig, names: list[str], total: int) -> int | No
         if layer is not None and layer <= total:
             return layer
     layer = round(0.7 * total)
-    warnings.warn(
+    callers.warn(
         f"No layer is known to be best for {names[0]}; using {layer} of {total} (0.7 of its depth). Set num_layers; "
         f"`bertscore-metric tune` compares the layers with human judgements of your kind of text.",
         BERTScoreWarning,
-        stacklevel=5,
     )
     return layer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,8 +20,6 @@ from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
 from bertscore_metric.core.windows import WindowRule
 from bertscore_metric.models.given_tokenizer import tokenizer_copy
 from bertscore_metric.models.quirks import quirks
-
-logger = logging.getLogger(__name__)
 
 _NO_LIMIT = 10**9  # tokenizers without a limit say int(1e30), or another number no text reaches
 _TEXTS_PER_CALL = 1000  # a tokenizer call holds some 200 bytes a token until it returns
@@ -269,6 +266,5 @@ def _limit(tokenizer: Any, position_limit: int | None, max_length: int | None, *
     if max_length <= n_special:
         raise ValueError(f"max_length={max_length} leaves no room for text: {n_special} special tokens are part of it.")
     if limit is not None and max_length > limit:
-        logger.warning("max_length=%d is above the model's own limit; using %d.", max_length, limit)
         return limit
     return max_length

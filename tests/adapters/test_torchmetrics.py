@@ -183,7 +183,7 @@ def test_user_tokenizer_and_model() -> None:
         ({"truncation": True, "long_text": "error"}, "truncation and long_text say the same"),
         ({"user_tokenizer": "x", "tokenizer": "y"}, "two names for one argument"),
         ({"embedding_store_bytes": -1}, "at least 0, got -1"),
-        ({"num_layer": 3}, "Unexpected keyword arguments: `num_layer`"),
+        ({"num_layer": 3}, "Unknown setting 'num_layer'; did you mean 'num_layers'"),
     ],
 )
 def test_refused_arguments(arguments: dict[str, Any], message: str) -> None:
@@ -1014,3 +1014,27 @@ def test_result() -> None:
     assert result.mean.f1 == pytest.approx(value["f1"].item())
     assert [*result.interval("f1")] == pytest.approx([*wanted.interval("f1")], abs=TOLERANCE)
     assert result.to_dict(segments=True)["segments"] == wanted.to_dict(segments=True)["segments"]
+
+
+def test_all_layers_beside_num_layers() -> None:
+    """num_layers has no effect beside all_layers, as torchmetrics documents it."""
+    metric = BERTScore(model_path("bert"), all_layers=True, num_layers=1, reduction="none")
+    plain = BERTScore(model_path("bert"), all_layers=True, reduction="none")
+    assert str(metric.signature) == str(plain.signature)
+    metric.update(PREDS, TARGET)
+    assert metric.compute()["f1"].shape == (metric._shared.scorer.layers, 3)
+
+
+def test_unknown_arguments() -> None:
+    """An unknown argument is answered with the nearest one; those of torchmetrics pass."""
+    for wrong, right in (("rescale", "rescale_with_baseline"), ("n_layers", "num_layers"), ("layer", "num_layers"),
+                         ("dist_sync_function", "dist_sync_fn"), ("model_type", "model_name_or_path")):  # fmt: skip
+        with pytest.raises(
+            ValueError, match=rf"^Unknown setting '{wrong}'; did you mean '{right}'\? Known: model_name"
+        ):
+            BERTScore("offline", **{wrong: 3})
+    with pytest.raises(
+        ValueError, match=r"^Unknown setting 'zzz'\. Known: .*; and those of torchmetrics\.Metric: comp"
+    ):
+        BERTScoreValue("f1", "offline", zzz=1)
+    assert not BERTScore(model_path("bert"), num_layers=2, sync_on_compute=False).sync_on_compute

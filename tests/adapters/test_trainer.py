@@ -674,3 +674,25 @@ def test_rows_that_may_repeat_are_refused(request: pytest.FixtureRequest) -> Non
     request.getfixturevalue("two_processes")
     with pytest.raises(ValueError, match=r"may repeat the first rows at.*callback.*num_samples= or references="):
         score(rows_passed)
+
+
+def test_plain_tuples() -> None:
+    """A tuple of predictions and labels is taken as an EvalPrediction, with the inputs as its third part."""
+    ids, labels = padded(CANDIDATES), padded(TARGETS)
+    close(compute()((ids, labels)), core(CANDIDATES, TARGETS))
+    close(compute()((ids, labels, ids)), core(CANDIDATES, TARGETS))
+    for wrong, got in (((ids,), "a tuple of 1"), (ids, "ndarray"), (None, "NoneType")):
+        with pytest.raises(TypeError, match=rf"^Pass an EvalPrediction or a tuple .*; got {got}\.$"):
+            compute()(wrong)
+
+
+def test_several_texts_for_each_row() -> None:
+    """num_return_sequences, which gives more rows than labels, is named with what to do."""
+    ids, labels = padded(CANDIDATES), padded(TARGETS)
+    said = (
+        r"Got 10 rows .* for 5 rows of label_ids\. .*\(num_return_sequences=2\), set num_return_sequences=1 in its gen"
+    )
+    with pytest.raises(ValueError, match=said):
+        compute()(prediction(np.repeat(ids, 2, 0), labels))
+    with pytest.raises(ValueError, match=r"Got 4 rows of predictions for 5 rows of label_ids\.$"):
+        compute()(prediction(ids[:4], labels))

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -575,11 +576,13 @@ def test_another_model_drops_what_is_the_configs_model(folder: Path, capsys: pyt
     (folder / "table.yaml").write_text("model_name_or_path: a/b\nidf: {7: 0.5}\n")
     kept = {"empty": "skip"}
     rescaled = {**kept, "lang": "en", "rescale_with_baseline": True}
+    trusting = partial(options.config, trust_remote_code=True)
     config = options.config
     assert config("model.yaml", model_name_or_path="c/d").to_mapping() == {**rescaled, "model_name_or_path": "c/d"}
     assert config("model.yaml", model_name_or_path="c/d", num_layers=2).num_layers == 2
     assert config("lang.yaml", lang="de").to_mapping() == {**kept, "lang": "de"}
-    for same in (config("model.yaml", lang="de"), config("none.yaml", model_name_or_path="c/d"), config("lang.yaml")):
+    none = trusting("none.yaml", model_name_or_path="c/d")
+    for same in (trusting("model.yaml", lang="de"), none, trusting("lang.yaml")):
         assert (same.num_layers, same.revision, same.trust_remote_code, same.use_safetensors) == (3, "abc", True, False)
     score = ["score", "-c", "c.txt", "-r", "r.txt", "--config", "table.yaml", "-m", "offline"]
     assert "table.yaml holds an idf table for the tokens of a/b" in run(capsys, *score, code=2)
@@ -636,3 +639,15 @@ def test_closed_streams_and_odd_names(folder: Path) -> None:
     assert rb"caf\udce9.txt" + b"\t" in printed
     code, printed, _ = shell("-c c.txt caf*.txt --json -o out.json")
     assert json.loads((folder / "out.json").read_text())["systems"][1]["candidates"] == odd
+
+
+def test_a_config_alone_does_not_let_code_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A config that trusts a model's code needs the option as well, unless another model is named."""
+    (folder / "code.yaml").write_text(f"model_name_or_path: {BERT[1]}\nnum_layers: 2\ntrust_remote_code: true\n")
+    for command in ("score", "explain"):
+        words = [command, "-c", "c.txt", "-r", "r.txt", "-q", "--config", "code.yaml"]
+        said = run(capsys, *words, code=2)
+        assert "code.yaml says trust_remote_code: true, which runs code that comes with the model." in said
+        assert said.rstrip().endswith("add --trust-remote-code.")
+        assert run(capsys, *words, "--trust-remote-code")
+        assert run(capsys, *words, "-m", "offline")

@@ -46,9 +46,9 @@ def test_the_core_errors_in_options() -> None:
     with pytest.raises(ValueError, match="needs the language") as caught:
         find_baseline(lang=None, model="x", num_layers=1, depth=None, path=None)
     assert said(caught.value) == "--rescale needs the language (--lang en), or a file (--baseline-path ...)."
-    with pytest.raises(ValueError, match="no default model") as caught:
+    with pytest.raises(ValueError, match="no default model for the language") as caught:
         registry.model_for_language("qq")
-    assert "codes that `bertscore-metric models` lists" in said(caught.value)
+    assert "Pass a code that `bertscore-metric models` lists" in said(caught.value)
     hub = ModelSource("a/b", "a/b", local=False)
     pickled = load_error(hub, OSError("there is no model.safetensors"))
     assert "Pass --pickled-weights if you trust its pickled weights" in said(pickled)

@@ -416,8 +416,11 @@ def test_whole_table(make: Callable[[], Any]) -> None:
 
 def test_text_on_one_side_only() -> None:
     """A text beside a list is refused, not scored by characters, even where the lengths agree."""
-    with pytest.raises(TypeError, match=r"^candidates is one str but references is not; put it in a list"):
+    one_of_many = r'^candidates is one str and references are 2; .* pass .* as in \["a cat"\], \[\["r1", "r2"\]\]\.$'
+    with pytest.raises(TypeError, match=one_of_many):
         parse_segments("ab", ["x", "y"])
+    with pytest.raises(TypeError, match=r"^candidates is one str but references is not; put it in a list"):
+        parse_segments("ab", ["x"])
     with pytest.raises(TypeError, match=r"^references is one str but candidates is not; put it in a list"):
         parse_segments(["a", "b"], "xy")
     with pytest.raises(TypeError, match=r"^candidates is one str but references is not"):

@@ -156,7 +156,7 @@ def test_words_of_the_page() -> None:
         scorer.score(["", "a", "\u200b", "a " * 700], ["a", "b", "c", "d"])
     said = [scoring.plain(str(warning.message)) for warning in caught]
     assert said == [
-        "2 of 4 rows are empty on a side and score 0 before rescaling: rows 1, 3.",
+        "2 of 4 rows are empty on a side and score 0: rows 1, 3.",
         "1 text is longer than the limit of 512 tokens; 190 tokens were cut off and not scored.",
     ]
     assert scoring.plain("references[4][1] holds") == "A reference of row 5 holds"

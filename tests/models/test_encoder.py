@@ -194,7 +194,7 @@ def test_missing_models() -> None:
         BERTScorer(lang="en")
     with pytest.raises(OSError, match=r"it is not in the hub cache, and local_files_only=True\. Load it once with"):
         BERTScorer("roberta-large", local_files_only=True)
-    with pytest.raises(ValueError, match="no default model for language 'enn'"):
+    with pytest.raises(ValueError, match="There is no default model for the language 'enn'"):
         BERTScorer(lang="enn")
 
 
