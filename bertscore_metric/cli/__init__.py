@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bertscore_metric import __version__
-from bertscore_metric.cli import baseline, explain, models, score, tune
+from bertscore_metric.cli import baseline, explain, mbr, models, pairwise, score, tune
 from bertscore_metric.cli.option_names import FileError, phrased, translated
 from bertscore_metric.io import files
 
@@ -80,5 +80,7 @@ def _root(
     pass
 
 
-for command in (score.score, explain.explain, tune.tune, baseline.baseline, models.models):
+for command in (
+    score.score, pairwise.pairwise, mbr.mbr, explain.explain, tune.tune, baseline.baseline, models.models,
+):  # fmt: skip
     app.command()(command)
