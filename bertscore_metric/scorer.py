@@ -6,13 +6,14 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
 
 from bertscore_metric import callers
-from bertscore_metric.checks import optional_int
+from bertscore_metric.all_pairs import EMBEDDINGS_BYTES, PairScoring
+from bertscore_metric.checks import byte_count, optional_int
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, score_segments
 from bertscore_metric.core.baseline import Baseline, find_baseline
@@ -21,12 +22,14 @@ from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.core.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.core.tokens import TokenizedSegments
 from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.mbr import MBRResult, consistency, mbr
 from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.models.given_model import plain_model
 from bertscore_metric.models.memory import Heap
 from bertscore_metric.models.numerics import own_arithmetic, resolve_dtype
 from bertscore_metric.models.scoring_model import ScoringModel, load_model, use_encoder, use_model
 from bertscore_metric.models.tokenizer import TextTokenizer, tokenize_ahead, tokenize_segments
+from bertscore_metric.pairwise import PairwiseBest, PairwiseScores, pairwise
 from bertscore_metric.result import BERTScoreResult, build_result, warnings_for
 from bertscore_metric.signature import sign
 from bertscore_metric.state.kept_embeddings import EmbeddingCollector, SegmentEmbeddings
@@ -380,6 +383,103 @@ class BERTScorer:
                 listed_specials=self._idf is not None, by=by, signature=str(self.signature),
                 baseline=None if self._baseline is None else self._baseline.values[0],
             )  # fmt: skip
+
+    @overload
+    def pairwise(self, a: Any, b: Any = None, top: None = None, *, embeddings_bytes: int = ...) -> PairwiseScores: ...
+
+    @overload
+    def pairwise(self, a: Any, b: Any, top: int, *, embeddings_bytes: int = ...) -> PairwiseBest: ...
+
+    @overload
+    def pairwise(self, a: Any, b: Any = None, *, top: int, embeddings_bytes: int = ...) -> PairwiseBest: ...
+
+    def pairwise(
+        self, a: Any, b: Any = None, top: int | None = None, *, embeddings_bytes: int = EMBEDDINGS_BYTES
+    ) -> PairwiseScores | PairwiseBest:
+        """Score all texts of `a` against all of `b`, as `score` would score every pair.
+
+        Every distinct text is embedded once, as long as the embeddings of all, or of one side, fit `embeddings_bytes`;
+        beyond that one side is held in blocks, and the other is embedded once for each.
+
+        Args:
+            a: texts; a row each, as candidates.
+            b: texts; a column each, as references. By default `a`: then precision of (i, j) is recall of (j, i).
+            top: return only so many best texts of `b` for every text of `a`; the memory is then a x top, not a x b.
+            embeddings_bytes: most bytes of embeddings that are held at a time.
+
+        Returns:
+            `precision`, `recall`, `f1` [a, b]; with `top` `index` and `f1` [a, top], best F1 first. With `idf=True` idf
+            is counted in `b`.
+
+        Raises:
+            TypeError, ValueError: wrong texts, several references, more than there are in `top`, or `all_layers`.
+
+        Example:
+            >>> scorer = BERTScorer("offline", num_layers=5)
+            >>> scorer.pairwise(["a cat", "a dog"], ["the cat sat", "a dog", "two dogs"]).f1.shape
+            torch.Size([2, 3])
+            >>> scorer.pairwise(["a cat", "a dog"], ["the cat sat", "a dog", "two dogs"], top=1).index.tolist()
+            [[1], [1]]
+        """
+        with self.own_arithmetic():
+            return pairwise(self._pair_scoring("pairwise", embeddings_bytes), a, b, top)
+
+    def mbr(self, lists: Any, references: Any = None, weights: Any = None, utility: str = "f1") -> MBRResult:
+        """Choose from every list the candidate with the highest expected score (minimum Bayes risk decoding).
+
+        Args:
+            lists: lists of texts, the candidates of a source each, of any length.
+            references: for each list its pseudo-references; by default the list itself, of which no text counts for
+                itself.
+            weights: for each list how likely its references are, a number each; by default all alike. They need not
+                sum to 1.
+            utility: what is expected: `f1`, `precision` or `recall`, of the candidate against a reference.
+
+        Returns:
+            `index` and `expected` [list], and `scores`, the expected scores of all candidates of each list. One
+            candidate alone has index 0 and NaN.
+
+        Raises:
+            TypeError, ValueError: wrong texts or weights, an empty list, `all_layers`, or `idf=True`.
+
+        Example:
+            >>> scorer = BERTScorer("offline", num_layers=5)
+            >>> scorer.mbr([["a cat sat", "the cat sat", "no idea"], ["hello"]]).index.tolist()
+            [1, 0]
+        """
+        with self.own_arithmetic():
+            skip = self.config.empty == "skip"
+            return mbr(self._pair_scoring("mbr"), lists, references, weights, utility, skip_empty=skip)
+
+    def consistency(self, lists: Any) -> Tensor:
+        """Return how well the texts of every list agree: the mean F1 over pairs of different ones.
+
+        Args:
+            lists: lists of texts, of any length.
+
+        Returns:
+            [list] float32 on the CPU; NaN for a list of one. With `empty="skip"` texts without text are left out.
+
+        Raises:
+            TypeError, ValueError: wrong texts, an empty list, `all_layers`, or `idf=True`.
+        """
+        with self.own_arithmetic():
+            return consistency(self._pair_scoring("consistency"), lists, skip_empty=self.config.empty == "skip")
+
+    def _pair_scoring(self, method: str, embeddings_bytes: int = EMBEDDINGS_BYTES) -> PairScoring:
+        if self.config.all_layers:
+            raise ValueError(f"{method} compares one layer: use a scorer with num_layers=..., without all_layers.")
+        return PairScoring(
+            self.model.tokenizer,
+            self.model.encoder,
+            self._settings,
+            self.vocabulary,
+            self.config.idf is True if self._idf is None else self._idf,
+            self._baseline,
+            self.signature,
+            self._verbose,
+            max(1, byte_count("embeddings_bytes", embeddings_bytes)),
+        )
 
     def corpus_table(self, references: Any) -> IdfTable | None:
         """Return the idf weights counted in references (texts); `None` unless `idf=True`."""

@@ -118,6 +118,21 @@ def match_segments(
     )
 
 
+def embed_texts(
+    texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings, bar: tqdm[NoReturn]
+) -> Tensor:
+    """Return the unit embeddings of the texts `chosen` [text], one after the other: [layer, token, dim]."""
+    first = torch.zeros(len(texts), dtype=torch.int64)
+    first[chosen] = ragged.starts(texts.lengths[chosen])
+    dim = settings.dim or _find_dim(texts, encoder, settings)
+    return _embed_texts(texts, chosen, first, {}, encoder, settings, bar, [], dim, Heap())
+
+
+def token_bytes(texts: TokenizedTexts, encoder: Encoder, settings: EncoderSettings) -> int:
+    """Return the bytes that the embeddings of a token take."""
+    return 4 * settings.layers * (settings.dim or _find_dim(texts, encoder, settings))
+
+
 def _look_up(store: ReferenceCache, segments: TokenizedSegments) -> dict[int, Tensor]:
     """Return the stored embeddings of the references by the numbers of their texts."""
     texts = torch.unique(segments.references).tolist()

@@ -17,6 +17,7 @@ FLOORS = (
     ("models",),
     ("signature", "update"),
     ("result",),
+    ("all_pairs", "pairwise", "mbr"),
     ("scorer", "scorer_handle"),
     ("analysis",),
     ("adapters",),

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from bertscore_metric import __version__
-from bertscore_metric.cli import baseline, calibrate, compare, explain, models, score, tune, verify
+from bertscore_metric.cli import (
+    baseline,
+    calibrate,
+    compare,
+    explain,
+    mbr,
+    models,
+    pairwise,
+    score,
+    tune,
+    verify,
+)
 from bertscore_metric.cli.option_names import FileError, phrased, translated
 from bertscore_metric.io import files
 
@@ -84,6 +95,8 @@ for command in (
     score.score,
     compare.compare,
     calibrate.calibrate,
+    pairwise.pairwise,
+    mbr.mbr,
     explain.explain,
     tune.tune,
     baseline.baseline,

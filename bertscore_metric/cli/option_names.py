@@ -13,7 +13,7 @@ _OPTIONS = {
         for name in (
             "num_layers", "lang", "idf", "baseline_path", "max_length", "long_text", "dtype", "compile",
             "match_special_tokens", "empty", "revision", "trust_remote_code", "batch_size", "device", "resamples",
-            "pairs", "by",
+            "pairs", "by", "top", "utility",
         )
     },
 }  # fmt: skip

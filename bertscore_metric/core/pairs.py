@@ -150,6 +150,19 @@ def check_texts(values: Any, name: str) -> list[str]:
     return texts
 
 
+def check_lists(values: Any, name: str) -> list[list[str]]:
+    """Return `values` as lists of plain `str`, each with at least one, or say which is none.
+
+    Raises:
+        TypeError, ValueError: as for `check_texts`, or a list is empty.
+    """
+    lists = [check_texts(entry, f"{name}[{index}]") for index, entry in enumerate(_as_list(values, name))]
+    for index, texts in enumerate(lists):
+        if not texts:
+            raise ValueError(f"{name}[{index}] is an empty list; every list needs at least one text.")
+    return lists
+
+
 def _as_list(values: Any, name: str) -> list[Any]:
     # Asked of the type: a Series answers to its labels as to attributes.
     table = hasattr(type(values), "columns") or hasattr(type(values), "column_names")

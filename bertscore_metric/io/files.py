@@ -73,6 +73,36 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[A
     return [group[0] for group in groups] if all(len(group) == 1 for group in groups) else groups
 
 
+def read_lists(path: str, column: str, group_column: str | None = None) -> dict[str, list[str]]:
+    """Return lists of texts by name: a list of a JSON line by the row's number, or the rows of a group by its name.
+
+    Args:
+        path: a table.
+        column: holds a list of texts in every row of a `.jsonl` file; with `group_column` a text.
+        group_column: names the group of every row; groups are in the order of their first rows.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: no table, no such column, or no list where there should be one; the message names the line.
+    """
+    if not _is_table(path):
+        _refuse_columns(path, [column])
+    if group_column is not None:
+        groups: dict[str, list[str]] = {}
+        names = read_candidates(path, group_column, "--group-column")
+        for name, text in zip(names, read_candidates(path, column, "--column"), strict=True):
+            groups.setdefault(name, []).append(text)
+        return groups
+    rows = _read_table(path, [column], "--column")
+    single = next((number for number, (cell,) in enumerate(rows) if not isinstance(cell, list)), None)
+    if single is not None:
+        raise ValueError(
+            f"{path}: column {column!r} holds a text in row {single}, not a list of texts; if a row has one sample, "
+            f"name the column of its source with --group-column."
+        )
+    return {str(number): cell for number, (cell,) in enumerate(rows)}
+
+
 def read_numbers(path: str, column: str) -> list[float]:
     """Return one number a row of a table's column.
 
