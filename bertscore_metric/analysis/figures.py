@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -19,3 +20,10 @@ def new_figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def whole_numbers() -> MaxNLocator:
+    """Return what puts the marks of an axis at whole numbers only, as counts are."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(integer=True, min_n_ticks=1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.console import put, show_progress, voice
+from bertscore_metric.cli.console import put, say_loading, show_progress, voice
 from bertscore_metric.io import files
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def tune(
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
     with voice(quiet):
+        say_loading(model, quiet)
         from bertscore_metric.analysis import figures, tuning, tuning_plot
 
         if plot is not None:
@@ -79,9 +80,12 @@ def tune(
             candidates, references, human, model, groups=groups, resamples=resamples, seed=seed,
             verbose=show_progress(quiet), **settings,
         )  # fmt: skip
+        if json:
+            put(f"{result.to_json(indent=2)}\n", output)
+        else:
+            put(_as_text(result), output, signature=result.signature)
         if plot is not None:
             tuning_plot.plot_tuning(result, plot)
-    put(f"{result.to_json(indent=2)}\n" if json else _as_text(result), output)
 
 
 _HEADER = """
@@ -94,7 +98,7 @@ def _as_text(result: TuningResult) -> str:
     from bertscore_metric.analysis.tuning import WEIGHTINGS
 
     groups = f", mean of {len(result.groups)} groups" if len(result.groups) > 1 else ""
-    lines = [str(result.signature), f"Correlation with human scores: {result.n_segments} segments{groups}"]
+    lines = [f"Correlation with human scores: {result.n_segments} segments{groups}"]
     for weighting, by_layer, best in zip(WEIGHTINGS, result.correlations.tolist(), result.best, strict=True):
         lines += ["", f"{weighting}:{_HEADER}"]
         for layer, (norm, by_score) in enumerate(zip(result.norms, by_layer, strict=True)):
