@@ -40,7 +40,7 @@ bench: $(VENV)/.dev
 
 # The folder to upload as a Space.
 space:
-	$(PYTHON) .ci/space.py build/space
+	$(PYTHON) .ci/space.py build/space/bertscore
 
 # The tests of the page need Debian's browser and skip without it: it is installed where that is possible, else left.
 chromium:

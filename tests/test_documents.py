@@ -68,7 +68,11 @@ def test_readme_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "tensor([0.6667])" in output  # the word-piece overlap that the text promises
 
 
-@pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.split("\n")[0][2:60])
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("command_line.md",)]
+CONSOLE = [block for page in (README, *PAGES) for block in blocks("console", page)]
+
+
+@pytest.mark.parametrize("block", CONSOLE, ids=lambda block: block.split("\n")[0][2:60])
 def test_readme_console(folder: Path, block: str) -> None:
     """README's commands print what README shows; versions may differ, and numbers in the fifth digit."""
     command, shown = block.split("\n", 1)

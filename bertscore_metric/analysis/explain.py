@@ -24,6 +24,7 @@ from bertscore_metric.state.kept_embeddings import SegmentEmbeddings, TextEmbedd
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_ROUNDING = 1e-5  # by which a text's score moves with the batch that it is embedded in
 By = Literal["precision", "recall", "f1"]
 
 
@@ -66,6 +67,20 @@ class Explanation:
     candidate_words: tuple[int, ...] = dataclasses.field(repr=False)
     reference_words: tuple[int, ...] = dataclasses.field(repr=False)
     word_mark: str = dataclasses.field(repr=False)
+
+    def as_scored(self, precision: float, recall: float, f1: float, *, n_references: int = 1) -> Explanation:
+        """Return the same with the numbers of a result, so that both print alike; they differ in the last digit.
+
+        With several references P and R of a result may be those of another one than is explained; then the
+        explanation's own stay.
+        """
+        own = n_references == 1
+        return dataclasses.replace(
+            self,
+            precision=precision if own or abs(precision - self.precision) < _ROUNDING else self.precision,
+            recall=recall if own or abs(recall - self.recall) < _ROUNDING else self.recall,
+            f1=f1,
+        )
 
     def words(self) -> Explanation:
         """Return the same with the pieces of a word joined.

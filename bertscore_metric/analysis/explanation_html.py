@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import Explanation
 
 
-def to_html(explanation: Explanation) -> str:
+def to_html(explanation: Explanation, *, framed: bool = False) -> str:
     """Return a self-contained page; every text in it is escaped.
+
+    Args:
+        explanation: what to show.
+        framed: for a frame inside a page that has a heading and the signature of its own. The frame posts the message
+            `{explanationHeight: pixels}` to that page whenever its height changes.
 
     Raises:
         ImportError: jinja2 is not installed.
     """
-    return render("explanation.html", explanation=view(explanation))
+    return render("explanation.html", explanation=view(explanation), framed=framed)
 
 
 def render(template: str, **values: Any) -> str:

@@ -30,7 +30,12 @@ def to_text(explanation: Explanation, *, color: bool = False) -> str:
     e = explanation
     stream = io.StringIO()
     console = Console(
-        file=stream, force_terminal=color, no_color=not color, width=_WIDTH, color_system="truecolor" if color else None
+        file=stream,
+        width=_WIDTH,
+        force_terminal=color,
+        force_jupyter=False,  # in a notebook rich would show the table and write nothing
+        no_color=not color,
+        color_system="truecolor" if color else None,
     )
     console.print(Text(f"P {e.precision:.6f}  R {e.recall:.6f}  F1 {e.f1:.6f}  (reference {e.reference_number + 1})"))
     cosines = e.similarity

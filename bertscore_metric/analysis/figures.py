@@ -8,6 +8,7 @@ from bertscore_metric.optional import explained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -23,3 +24,10 @@ def new_figure(width: float, height: float) -> Figure:
             error, ("matplotlib",), "Pictures need matplotlib: pip install 'bertscore_metric[plot]'."
         ) from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def whole_numbers() -> MaxNLocator:
+    """Return what puts the marks of an axis at whole numbers only, as counts are."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(integer=True, min_n_ticks=1)

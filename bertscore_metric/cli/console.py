@@ -53,12 +53,35 @@ def show_progress(quiet: bool) -> bool:
     return not quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
-def put(text: str, output: str | None) -> None:
-    """Write a result into a file, or to stdout; what UTF-8 cannot hold is written as an escape."""
+def say_loading(model: str, quiet: bool) -> None:
+    """Say on a terminal what takes the time until something else is to be seen: importing torch, loading the model."""
+    if show_progress(quiet):
+        typer.echo(f"bertscore-metric: loading {model} ...", err=True)
+
+
+def to_terminal(output: str | None) -> bool:
+    """Return whether a result is read on a terminal, and not by a program or from a file."""
+    return output in (None, files.STDOUT) and sys.stdout is not None and sys.stdout.isatty()
+
+
+def in_color(output: str | None = None) -> bool:
+    """Return whether a result may have the codes that terminals know; `NO_COLOR` forbids them."""
+    return to_terminal(output) and not os.environ.get("NO_COLOR")
+
+
+def put(text: str, output: str | None, *, signature: object = None) -> None:
+    """Write a result into a file, or to stdout; what UTF-8 cannot hold is written as an escape.
+
+    The signature is the last line, dimmed on a terminal.
+    """
+    if signature is not None:
+        text += f"\x1b[2m{signature}\x1b[0m\n" if in_color(output) else f"{signature}\n"
     if output is not None and output != files.STDOUT:
         files.write_text(output, text)
         return
     if sys.stdout is None:
         raise OSError("Standard output is closed; nothing can be printed.")
-    sys.stdout.reconfigure(encoding="utf-8", errors=files.ESCAPED)  # type: ignore[union-attr]
-    sys.stdout.write(text)
+    if hasattr(sys.stdout, "reconfigure"):  # a notebook's stream, or a StringIO, has no encoding to set
+        sys.stdout.reconfigure(encoding="utf-8", errors=files.ESCAPED)
+    sys.stdout.write(text.encode("utf-8", files.ESCAPED).decode("utf-8"))
+    sys.stdout.flush()

@@ -22,7 +22,10 @@ def models(
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the known models: best layer, languages they are the default for, languages with a baseline."""
+    """List the known models with layer and languages.
+
+    For each its best layer, the languages it is the default for, and those with a baseline.
+    """
     rows = _rows()
     if model is not None:
         name = OFFLINE_MODEL if model == OFFLINE_NAME else registry.canonical_name(model)

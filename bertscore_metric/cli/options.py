@@ -163,6 +163,11 @@ def _model(settings: Mapping[str, object]) -> object:
     return settings.get("model_name_or_path") or settings.get("lang")
 
 
+def model_of(config: ScoreConfig) -> str:
+    """Return what the model of these settings is called, before the tables are asked."""
+    return config.model_name_or_path or f"the model for {config.lang or 'no language'}"
+
+
 def read_by(config: ScoreConfig) -> list[str]:
     """Return the files that a scorer of these settings reads: the baseline, and those in the model's folder."""
     files = [] if config.model_name_or_path is None else in_folder(config.model_name_or_path)

@@ -11,7 +11,7 @@ import typer
 
 from bertscore_metric.cli import options
 from bertscore_metric.cli import systems as judged
-from bertscore_metric.cli.console import put, show_progress, voice
+from bertscore_metric.cli.console import put, say_loading, show_progress, voice
 from bertscore_metric.io import files
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def tune(
     trusted = files.read_references([data], reference_column or ["reference"])
     groups = None if group_column is None else files.read_candidates(data, group_column, "--group-column")
     with voice(quiet):
+        say_loading(model, quiet)
         from bertscore_metric.analysis import figures, judging, tuning, tuning_plot
 
         if plot is not None:
@@ -113,9 +114,12 @@ def tune(
             candidates, trusted, people_of_segments, model, groups=groups, resamples=resamples, seed=seed,
             verbose=show_progress(quiet), **settings,
         )  # fmt: skip
+        if json:
+            put(_as_json(result, others), output)
+        else:
+            put(_as_text(result, others), output, signature=None if result is None else result.signature)
         if plot is not None and result is not None:
             tuning_plot.plot_tuning(result, plot)
-    put(_as_json(result, others) if json else _as_text(result, others), output)
 
 
 def _check_sources(
@@ -186,7 +190,7 @@ def _layers_as_text(result: TuningResult) -> str:
     from bertscore_metric.analysis.tuning import WEIGHTINGS
 
     groups = f", mean of {len(result.groups)} groups" if len(result.groups) > 1 else ""
-    lines = [str(result.signature), f"Correlation with human scores: {result.n_segments} segments{groups}"]
+    lines = [f"Correlation with human scores: {result.n_segments} segments{groups}"]
     for weighting, by_layer, best in zip(WEIGHTINGS, result.correlations.tolist(), result.best, strict=True):
         lines += ["", f"{weighting}:{_HEADER}"]
         for layer, (norm, by_score) in enumerate(zip(result.norms, by_layer, strict=True)):

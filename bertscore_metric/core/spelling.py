@@ -15,6 +15,8 @@ _REST = "⋯"  # is shown for a token that completes the character at the one be
 # beginning.
 _SPACE_BETWEEN = re.compile(r"(?:\s|\\n|\\t)\||\|(?:\s|\\n|\\t)")
 # How vocabularies mark where words begin or go on, and where the mark stands.
+_APOSTROPHES = ("'", "’")
+_CONTRACTED = ("d", "ll", "m", "re", "s", "t", "ve")  # what follows the apostrophe in English contractions
 _CONTINUES_BEFORE, _BEGINS_BEFORE, _ENDS_AFTER, _CONTINUES_AFTER = "##", "▁", "</w>", "@@"
 
 
@@ -62,18 +64,22 @@ def word_mark(vocabulary: Iterable[str]) -> str:
     return most if marks[most] else ""
 
 
-def word_numbers(tokens: Sequence[str], special: Sequence[bool], mark: str) -> list[int]:
+def word_numbers(
+    tokens: Sequence[str], special: Sequence[bool], mark: str, own: Sequence[int | None] | None = None
+) -> list[int]:
     """Number the word that each token belongs to, from 0; a special token is a word of its own.
 
     Args:
         tokens: [token], spelled.
         special: [token], whether it is a special token.
         mark: of the vocabulary, from `word_mark`. Without one every token is a word.
+        own: [token], the tokenizer's own numbers of words (`word_ids`), where it has them; what it joins stays joined.
 
     Returns:
-        [token]; wide characters (Chinese, Japanese, Korean) begin a word, for such text has no spaces to tell, and
-        so does what follows a line break or another kind of space. A token that is only the space in front of a word
-        belongs to that word.
+        [token]; Chinese and Japanese characters begin a word, for such text has no spaces to tell (with `own` only
+        where the tokenizer's words are what stands between spaces), and so does what follows a line break or another
+        kind of space. A token that is only the space in front of a word belongs to that word. English contractions
+        (`don ' t`), which vocabularies with `##` cut at the apostrophe, are one word.
 
     Example:
         >>> word_numbers(["[CLS]", "em", "##bed", "it", "[SEP]"], [True, False, False, False, True], "##")
@@ -84,12 +90,28 @@ def word_numbers(tokens: Sequence[str], special: Sequence[bool], mark: str) -> l
     for index, token in enumerate(tokens):
         begins = not index or special[index] or special[index - 1]
         if not begins and token and not before == mark == _BEGINS_BEFORE:
-            piece = token.removeprefix(_CONTINUES_BEFORE)
+            joined = own is not None and own[index] is not None and own[index] == own[index - 1]
             begins = _begins(token, before, mark) or bool(_SPACE_BETWEEN.search(f"{before}|{token}"))
-            begins = begins or unicodedata.east_asian_width(piece[:1] or " ") in "WF"
+            begins = begins and not joined and not (mark == _CONTINUES_BEFORE and _contracts(tokens, index))
+            if not joined or mark != _CONTINUES_BEFORE:
+                begins = begins or _is_wide(token.removeprefix(_CONTINUES_BEFORE)[:1])
         numbers.append((numbers[-1] if numbers else -1) + int(begins))
         before = token or before
     return numbers
+
+
+def _is_wide(letter: str) -> bool:
+    """Return whether a character is written without spaces, as Chinese and Japanese are, and Korean is not."""
+    return unicodedata.east_asian_width(letter or " ") in "WF" and not unicodedata.name(letter, "").startswith("HANGUL")
+
+
+def _contracts(tokens: Sequence[str], index: int) -> bool:
+    """Return whether a token is the apostrophe of a contraction, or what follows it."""
+    for begin in range(max(index - 2, 0), min(index, len(tokens) - 2)):
+        before, mark, after = tokens[begin : begin + 3]
+        if before[-1:].isalpha() and mark in _APOSTROPHES and after.lower() in _CONTRACTED:
+            return True
+    return False
 
 
 def _begins(token: str, before: str, mark: str) -> bool:

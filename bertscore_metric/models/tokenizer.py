@@ -137,7 +137,25 @@ class TextTokenizer:
 
     def words(self, ids: Sequence[int]) -> list[int]:
         """Return the number of the word that each token of a text belongs to; a special token is one of its own."""
-        return word_numbers(self.spelled(ids), [token in self.special_ids for token in ids], self.word_mark)
+        special = [token in self.special_ids for token in ids]
+        return word_numbers(self.spelled(ids), special, self.word_mark, self._own_words(ids, special))
+
+    def _own_words(self, ids: Sequence[int], special: Sequence[bool]) -> list[int | None] | None:
+        """Return the tokenizer's number of the word of each token, `None` for special ones.
+
+        Returns `None` where the tokenizer does not number words, or ids do not tell the text that they came from.
+        """
+        if not getattr(self._tokenizer, "is_fast", False):
+            return None
+        plain = [token for token, is_special in zip(ids, special, strict=True) if not is_special]
+        text = self._tokenizer.decode(plain, clean_up_tokenization_spaces=False)
+        for again in (text, self._prefix + text.strip()):
+            with self._lock:
+                encoded = self._tokenizer(again, add_special_tokens=False, truncation=False, verbose=False)
+            if list(encoded["input_ids"]) == plain:
+                own = iter(encoded.word_ids())
+                return [None if is_special else next(own) for is_special in special]
+        return None
 
     @cached_property
     def word_mark(self) -> str:

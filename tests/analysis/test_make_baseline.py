@@ -114,8 +114,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     out, err = run(capsys, "baseline", "--texts", "texts.txt", *options, "-o", "out.csv")
     assert Path("out.csv").read_text(encoding="utf-8") == made.to_csv()
     lines = out.splitlines()
-    assert lines[:2] == [str(made.signature), "30 random pairs of 96 different texts, seed 2"]
-    for layer, line in enumerate(lines[3:]):
+    assert (lines[0], lines[-1]) == ("30 random pairs of 96 different texts, seed 2", str(made.signature))
+    for layer, line in enumerate(lines[2:-1]):
         values = zip(made.values[layer].tolist(), made.standard_errors[layer].tolist(), strict=True)
         assert line.split("  ")[-3:] == [f"{value:.6f} ± {error:.6f}" for value, error in values]
     assert err.startswith("bertscore-metric: The largest standard error of this baseline is ")

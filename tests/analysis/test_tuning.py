@@ -234,8 +234,10 @@ def test_command_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     out, _ = run(capsys, "tune", *options)
     result = tune(CANDIDATES, REFERENCES, HUMAN, model_path("bert"), groups=GROUPS, resamples=30)
     lines = out.splitlines()
-    assert lines[:2] == [str(result.signature), "Correlation with human scores: 9 segments, mean of 2 groups"]
-    for weighting, start in enumerate((6, 16)):
+    assert (lines[0], lines[-1]) == (
+        "Correlation with human scores: 9 segments, mean of 2 groups", str(result.signature)
+    )  # fmt: skip
+    for weighting, start in enumerate((5, 15)):
         for layer in range(5):
             cells = [f"{value:.4f}" for value in result.correlations[weighting, layer].flatten().tolist()]
             share = f"{result.best[weighting].times_best[layer]:.0%}"
@@ -251,6 +253,18 @@ def test_command_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     for words, bar in (([], True), (["--quiet"], False)):
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
         assert ("18/18" in run(capsys, "tune", *options, *words)[1]) == bar
+
+
+def test_the_table_comes_before_the_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture that cannot be drawn loses no numbers."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "data.tsv", ("candidate", "reference", "score", "group"))
+    options = ["--data", "data.tsv", "-m", model_path("bert"), "--resamples", "2"]
+    out, err = run(capsys, "tune", *options, "--plot", "p.doc", code=2)
+    assert "best: layer" in out
+    assert "Format 'doc' is not supported" in err
 
 
 @pytest.mark.parametrize(

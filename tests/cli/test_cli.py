@@ -53,11 +53,11 @@ def expected(candidates: list[str], references: Any, **settings: Any) -> Any:
 
 
 def test_text_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The signature comes first, then means and deviations with the counts: the API's numbers to the last digit."""
+    """Means and deviations come with the counts, the API's numbers; the signature is the last line."""
     result = expected(CANDIDATES, REFERENCES)
     lines = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", *BERT).splitlines()
-    assert lines[0] == str(result.signature)
-    assert lines[1] == (
+    assert lines[1] == str(result.signature)
+    assert lines[0] == (
         f"P {result.mean.precision:.6f} ± {result.std.precision:.6f}  R {result.mean.recall:.6f} ± "
         f"{result.std.recall:.6f}  F1 {result.mean.f1:.6f} ± {result.std.f1:.6f}  "
         f"(4 segments, 1 empty, 0 truncated texts, unknown tokens 0.0% / 0.0%)"
@@ -66,11 +66,104 @@ def test_text_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_segments(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--segments` adds a tab-separated line a segment."""
+    """`--segments` prints a tab-separated row a segment; all else begins with `#`, so that sorted rows stay rows."""
+    groups = [list(pair) for pair in zip(REFERENCES, CANDIDATES, strict=True)]
+    result = expected(CANDIDATES, groups)
+    score = ["score", "-c", "c.txt", "-r", "r.txt", "c.txt", "--segments", *BERT]
+    lines = run(capsys, *score).splitlines()
+    assert lines[0] == f"# signature\t{result.signature}"
+    mean, std = ([f"{value:.6f}" for value in part.to_dict().values()] for part in (result.mean, result.std))
+    assert [line.split("\t") for line in lines[1:3]] == [["# mean", *mean], ["# std", *std]]
+    assert lines[3] == "# counts\t4 segments, 1 empty, 0 truncated texts, unknown tokens 0.0% / 0.0%"
+    assert lines[4] == "# number\tP\tR\tF1\tbest reference"
+    columns = [column.tolist() for column in (*result, result.best_reference)]
+    for number, (line, p, r, f, best) in enumerate(zip(lines[5:], *columns, strict=True)):
+        assert line == f"{number}\t{p:.6f}\t{r:.6f}\t{f:.6f}\t{best}"
+    assert {"0", "1"} == {line.split("\t")[-1] for line in lines[5:]}
+    bare = run(capsys, *score, "--no-header", "--digits", "2").splitlines()
+    assert bare[4] == f"0\t{result.precision[0]:.2f}\t{result.recall[0]:.2f}\t{result.f1[0]:.2f}\t{columns[3][0]}"
+
+
+def test_texts_and_ids(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On request a row has an id and the texts, each in a cell of its own whatever it holds."""
+    rows = [{"name": "a", "c": "the\tcat", "r": ["a cat", "the\ncats"]}, {"name": "b\t", "c": "", "r": ["dog"]}]
+    (folder / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    columns = ["--candidate-column", "c", "--reference-column", "r", "--id-column", "name"]
+    lines = run(capsys, "score", "-c", "p.jsonl", *columns, "--segments", "--texts", *BERT).splitlines()
+    assert lines[4].split("\t")[5:] == ["id", "candidate", "references"]
+    assert lines[5].split("\t")[5:] == ["a", "the\\tcat", "a cat", "the\\ncats"]
+    assert lines[6].split("\t")[5:] == ["b\\t", "", "dog"]
+
+
+def test_worst(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--worst N` prints the rows with the lowest F1, lowest first and without empty ones, and is the page's number."""
     result = expected(CANDIDATES, REFERENCES)
-    lines = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--segments", *BERT).splitlines()[2:]
-    for number, (line, p, r, f) in enumerate(zip(lines, *(column.tolist() for column in result), strict=True)):
-        assert line == f"{number}\t{p:.6f}\t{r:.6f}\t{f:.6f}"
+    order = [int(number) for number in result.f1.argsort() if number != 1]
+    score = ["score", "-c", "c.txt", "-r", "r.txt", *BERT]
+    printed = run(capsys, *score, "--worst", "2", "--report", "page.html", "--texts")
+    rows = [line.split("\t") for line in printed.splitlines() if not line.startswith("#")]
+    assert [int(row[0]) for row in rows] == order[:2]
+    assert [row[5] for row in rows] == [CANDIDATES[number] for number in order[:2]]
+    assert (folder / "page.html").read_text(encoding="utf-8").count('class="pair"') == 2
+    data = json.loads(run(capsys, *score, "--worst", "9", "--json"))
+    assert [row["number"] for row in data["worst"]] == order
+    assert data["worst"][0]["f1"] == result.f1[order[0]].item()
+    assert "segments" not in data
+
+
+def test_on_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal gets four decimals, a dim signature (unless NO_COLOR), and a line while the model loads."""
+    result = expected(CANDIDATES, REFERENCES)
+    score = ["score", "-c", "c.txt", "-r", "r.txt", *BERT]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = run(capsys, *score).splitlines()
+    assert lines[0].startswith(f"P {result.mean.precision:.4f} ± {result.std.precision:.4f}  R ")
+    assert lines[1] == f"\x1b[2m{result.signature}\x1b[0m"
+    explained = run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", *BERT)
+    assert explained.endswith("\x1b[0m\n")
+    run(capsys, *score, "-o", "out.txt")
+    assert (folder / "out.txt").read_text().startswith(f"P {result.mean.precision:.6f} ± ")
+    assert "\x1b" not in (folder / "out.txt").read_text()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert run(capsys, *score).splitlines()[1] == str(result.signature)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    for words, loading in (([], f"bertscore-metric: loading {BERT[1]} ...\n"), (["--quiet"], "")):
+        with pytest.raises(SystemExit):
+            cli.main([*score, *words])
+        assert capsys.readouterr().err.startswith(loading)
+        assert bool(loading) != bool(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--texts"], "--texts is about the rows of --segments or --worst; ask for those, too."),
+        (["--no-header"], "--no-header is about the rows"),
+        (["--id-column", "x"], "--id-column is about the rows"),
+        (["--worst", "0"], "--worst must be at least 1, got 0."),
+        (["--digits", "12"], "--digits must be from 1 to 9, got 12."),
+        (["-s", "--id-column", "x"], "Columns (x) are named in .tsv"),
+        (["-s", "--id-column", "x", "-c", "s.txt"], "--id-column names a column of one candidates file"),
+        (["--worst", "3", "--config", "all.yaml"], "--worst is about one layer; the config asks for all_layers."),
+    ],
+)
+def test_mistakes_about_rows(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    """What shapes rows needs rows, and numbers mean something; it is said before there is work."""
+    (folder / "all.yaml").write_text("all_layers: true\nmodel_name_or_path: offline\n")
+    model = [] if "--config" in words else BERT
+    assert message in run(capsys, "score", "-c", "c.txt", "-r", "r.txt", *model, *words, code=2)
+
+
+@pytest.mark.parametrize("words", [[], ["score"], ["explain"], ["tune"], ["baseline"], ["models"]])
+def test_no_help_line_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """On a terminal of 80 columns every sentence of the help is whole."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(capsys, *words, "--help").splitlines()
+    assert not [line for line in lines[1:] if line.endswith("...") and "FILE..." not in line and "NAME..." not in line]
+    assert max(map(len, lines)) <= 80
 
 
 def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,9 +183,20 @@ def test_several_references(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_several_candidates_in_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Several candidates files are a line each under one signature, and a list in JSON."""
-    lines = run(capsys, "score", "-c", "c.txt", "s.txt", "-r", "r.txt", *BERT).splitlines()
-    assert [line.split("\t")[0] for line in lines[1:]] == ["c.txt", "s.txt"]
+    """Several candidates files are a table in line above one signature, and a list in JSON."""
+    (folder / "long.txt").write_bytes((folder / "s.txt").read_bytes())
+    lines = run(capsys, "score", "-c", "c.txt", "long.txt", "-r", "r.txt", *BERT).splitlines()
+    assert [line.split(" ")[0] for line in lines[:3]] == ["", "c.txt", "long.txt"]
+    assert lines[0].split() == ["P", "R", "F1", "segments", "empty", "truncated", "unknown"]
+    for column in ("P", "R", "F1", "segments", "unknown"):
+        begin = lines[0].index(column)
+        assert all(line[begin - 1] == " " != line[begin] for line in lines[:3])
+    assert lines[3].startswith("model:bert|")
+    assert len(lines) == 4
+    rows = run(capsys, "score", "-c", "c.txt", "s.txt", "-r", "r.txt", "-s", *BERT).splitlines()
+    assert [row.split("\t")[:2] for row in rows if not row.startswith("#")] == [
+        [name, str(number)] for name in ("c.txt", "s.txt") for number in range(4)
+    ]
     data = json.loads(run(capsys, "score", "-c", "c.txt", "s.txt", "-r", "r.txt", "--json", *BERT))
     for system, texts in zip(data["systems"], (CANDIDATES, SECOND), strict=True):
         assert system["mean"] == expected(texts, REFERENCES).to_dict()["mean"]
@@ -188,7 +292,7 @@ def test_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     got = json.loads(run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "mine.yaml", "-l", "2", "--json"))
     assert got == expected(CANDIDATES, REFERENCES, idf=True).to_dict()
     shipped = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "offline")
-    assert shipped.startswith("model:sentence-transformers/all-MiniLM-L6-v2|layer:6|")
+    assert "\nmodel:sentence-transformers/all-MiniLM-L6-v2|layer:6|" in shipped
 
 
 def test_warnings_are_lines_on_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,8 +478,8 @@ def test_windows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["-c", "c.txt", "-r", "r.txt", "--long-text", "windows", "--max-length", "6", *BERT]
     result = expected(CANDIDATES, REFERENCES, long_text="windows", max_length=6)
     lines = run(capsys, "score", *words).splitlines()
-    assert "|maxlen:6|long:windows|" in lines[0]
-    assert lines[1].endswith(
+    assert "|maxlen:6|long:windows|" in lines[1]
+    assert lines[0].endswith(
         f"(4 segments, 1 empty, 0 truncated texts, {result.n_windows} windows, unknown tokens 0.0% / 0.0%)"
     )
     assert result.n_windows > 0
@@ -396,22 +500,28 @@ def test_output_writes_into_links(folder: Path, capsys: pytest.CaptureFixture[st
     (folder / "link.txt").symlink_to("real.txt")
     run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "-o", "link.txt", *BERT)
     assert (folder / "link.txt").is_symlink()
-    assert (folder / "real.txt").read_text(encoding="utf-8").startswith("model:bert|")
+    assert "\nmodel:bert|" in (folder / "real.txt").read_text(encoding="utf-8")
 
 
 def test_all_layers_of_a_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With all layers the report has a line a layer, and a line for each layer of a segment."""
     (folder / "all.yaml").write_text(f"model_name_or_path: {model_path('bert')}\nall_layers: true\n")
-    lines = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "all.yaml", "--segments").splitlines()
-    assert [line.split("\t")[0] for line in lines[1:6]] == [f"layer {number}" for number in range(5)]
-    assert len(lines) == 1 + 5 + 4 * 5
-    assert lines[6].startswith("0\t0\t")
+    score = ["score", "-c", "c.txt", "-r", "r.txt", "--config", "all.yaml"]
+    lines = run(capsys, *score).splitlines()
+    assert [line.split("\t")[0] for line in lines[:5]] == [f"layer {number}" for number in range(5)]
+    assert len(lines) == 5 + 1
+    rows = run(capsys, *score, "--segments").splitlines()
+    assert [row.split("\t")[:2] for row in rows if row.startswith("# mean")] == [["# mean", str(k)] for k in range(5)]
+    assert rows[12] == "# number\tlayer\tP\tR\tF1\tbest reference"
+    assert [row.split("\t")[:2] for row in rows[13:]] == [[str(n), str(k)] for n in range(4) for k in range(5)]
+    table = run(capsys, *score, "-c", "s.txt").splitlines()
+    assert [line.split()[:2] for line in table[1:7]] == [["c.txt", str(k)] for k in range(5)] + [["s.txt", "0"]]
 
 
 def test_another_model_drops_the_layer_of_the_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A config's layer belongs to its model; `--model` takes the layer of its own table."""
     printed = run(capsys, "score", "-c", "c.txt", "-r", "r.txt", "--config", "en", "-m", "offline")
-    assert printed.startswith("model:sentence-transformers/all-MiniLM-L6-v2|layer:6|")
+    assert "\nmodel:sentence-transformers/all-MiniLM-L6-v2|layer:6|" in printed
 
 
 def test_no_words_print_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -457,7 +567,7 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One segment is explained with the idf of the whole file; its numbers are those of `score`."""
     result = expected(CANDIDATES, REFERENCES, idf=True)
     shown = run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", "--idf", "--segment", "2", *BERT)
-    assert shown.startswith(f"{result.signature}\nP {result.precision[2]:.6f}  R {result.recall[2]:.6f}")
+    assert shown.startswith(f"P {result.precision[2]:.6f}  R {result.recall[2]:.6f}")
     assert "lemons" in run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", "--words", "--segment", "2", *BERT)
     run(capsys, "explain", "--text", "-c", "a cat", "-r", "the dog", "a cat", *BERT, "-o", "pair.html")
     assert "F1 1.000000" in (folder / "pair.html").read_text(encoding="utf-8")
@@ -467,7 +577,8 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
                                   ("--idf-table", "idf.json", {101: 2.0, "default": 0.5})):  # fmt: skip
         result = expected(CANDIDATES, REFERENCES, idf=weights)
         shown = run(capsys, "explain", "-c", "c.txt", "-r", "r.txt", option, file, "--segment", "2", *BERT)
-        assert shown.startswith(f"{result.signature}\nP {result.precision[2]:.6f}  R {result.recall[2]:.6f}")
+        assert shown.endswith(f"\n{result.signature}\n")
+        assert shown.startswith(f"P {result.precision[2]:.6f}  R {result.recall[2]:.6f}")
 
 
 @pytest.mark.parametrize(
@@ -497,6 +608,26 @@ def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"F1 {result.mean.f1:.6f}" in printed
     assert f"{result.mean.f1:.6f}" in (folder / "page.html").read_text(encoding="utf-8")
     assert len((folder / "page.csv").read_text(encoding="utf-8").splitlines()) == 4
+
+
+def test_scores_come_before_what_may_fail(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores are printed, or written, whatever then fails in a page."""
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ValueError("no picture today")
+
+    monkeypatch.setattr("bertscore_metric.analysis.report_page.report_page", fails)
+    score = ["score", "-c", "c.txt", "-r", "r.txt", *BERT, "--report", "page.html"]
+    for words in ([], ["-o", "out.txt"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*score, *words])
+        assert stop.value.code == 2
+        printed = capsys.readouterr()
+        assert "bertscore-metric: error: no picture today" in printed.err
+        assert "F1 " in (printed.out or (folder / "out.txt").read_text(encoding="utf-8"))
+    assert not (folder / "page.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,39 @@ def test_nothing_of_a_text_is_lost(name: str, text: str, words: tuple[str, ...])
     pair = shared_scorer(name, num_layers=1).explain(text, "a").words()
     assert tuple(token for token in pair.candidate_tokens if token not in ("<s>", "</s>")) == words
     assert float(pair.precision_contributions.sum()) == pytest.approx(pair.precision, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "own", "words"),
+    [
+        (["안", "##녕", "하", "##세요"], None, ["안녕", "하세요"]),
+        (["don", "'", "t", "say", "it", "’", "s", "'", "a"], None, ["don't", "say", "it’s", "'", "a"]),
+        (["x", "'", "tail", "'", "s"], None, ["x", "'", "tail's"]),
+        (["ひ", "##ら", "がな"], [0, 0, 1], ["ひら", "がな"]),
+        (["u", ".", "s", "."], [0, 0, 0, 0], ["u.s."]),
+    ],
+)
+def test_words_of_the_tokenizer(tokens: list[str], own: list[int | None] | None, words: list[str]) -> None:
+    """Korean has spaces, English contractions are one word, and what the tokenizer joins stays joined."""
+    numbers = word_numbers(tokens, [False] * len(tokens), "##", own)
+    joined = [
+        join([t for t, n in zip(tokens, numbers, strict=True) if n == word], "##") for word in range(numbers[-1] + 1)
+    ]
+    assert joined == words
+
+
+@pytest.mark.parametrize("name", ["minilm", "bert", "roberta", "gpt2", "llama", "albert", "deberta"])
+@pytest.mark.parametrize(
+    "text", ["the embeddings of unhappiness", "한국어 문장입니다 안녕하세요", "I don't say it's [SEP] re-used."]
+)
+def test_what_word_ids_join_is_joined(name: str, text: str) -> None:
+    """No word of the tokenizer's own numbering is torn, as `word_ids` of the text itself tell."""
+    tokenizer = BERTScorer(model_path(name), num_layers=1).model.tokenizer
+    encoded = tokenizer._tokenizer(tokenizer._prefix + text)
+    numbers = tokenizer.words(encoded["input_ids"])
+    by_word: dict[int, set[int]] = {}
+    for number, word, token in zip(numbers, encoded.word_ids(), encoded["input_ids"], strict=True):
+        if word is not None and token not in tokenizer.special_ids:
+            by_word.setdefault(word, set()).add(number)
+    assert by_word
+    assert all(len(group) == 1 for group in by_word.values())

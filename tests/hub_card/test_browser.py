@@ -1,6 +1,8 @@
 """The Space and the pages that explain, in a real browser."""
 
 import csv
+import json
+import urllib.request
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -67,6 +69,11 @@ def fill(page: Page, **texts: str) -> None:
         panel(page).get_by_label(label.replace("_", " ")).first.fill(text)
 
 
+def open_settings(page: Page) -> None:
+    """Open what most users leave as it is."""
+    panel(page).get_by_role("button", name="Settings").click()
+
+
 def click(page: Page, name: str) -> None:
     """Click on a button of the open tab."""
     panel(page).get_by_role("button", name=name, exact=True).click()
@@ -118,6 +125,7 @@ def test_text(page: Page) -> None:
     expect(explanation.locator(".tip")).to_contain_text(f"bridge: matches bridge, cosine {cosine:.4f}")
     expect(explanation.locator(".matched")).to_have_text("bridge")
 
+    open_settings(page)
     fill(page, Layer="5", Texts_to_count_idf_in="strong winds\n\na bridge\nthe wind")
     click(page, "Score")
     expect_scores(page, C, R, num_layers=5, idf=["strong winds", "a bridge", "the wind"])
@@ -125,17 +133,31 @@ def test_text(page: Page) -> None:
     expect(page.get_by_role("cell", name="a paraphrase")).to_be_visible()
 
 
+def test_api(space: str) -> None:
+    """Programs find what goes in and what comes out under names of their own."""
+    with urllib.request.urlopen(f"{space}/gradio_api/info") as answer:
+        described = json.load(answer)["named_endpoints"]
+    assert set(described) == {"/score_text", "/score_file"}
+    assert [one["label"] for one in described["/score_text"]["returns"]] == [
+        "Precision", "Recall", "F1", "Best reference", "Notes", "Heat map", "Explanation",
+        "Signature, to be reported with every score",
+    ]  # fmt: skip
+    names = [one["parameter_name"] for one in described["/score_text"]["parameters"]]
+    assert names == ["candidate", "references", "model", "layer", "idf_texts", "rescale", "language"]
+
+
 def test_bad_input(page: Page, tmp_path: Path) -> None:
     """Errors are sentences; what users wrote stands in them as text."""
     fill(page, Candidate=C, References=" \n")
     click(page, "Score")
     expect_message(page, "Type at least one reference, one a line.")
+    open_settings(page)
     fill(page, References=R[0], Layer="99")
     click(page, "Score")
     expect_message(page, "layer 99, but sentence-transformers/all-MiniLM-L6-v2 has 6 layers (0 to 6).")
     fill(page, Layer="<img src=x onerror=window.__hacked=1>")
     click(page, "Score")
-    expect_message(page, "or empty for the model's best; got '<img src=x onerror=window.__hacked=1>'.")
+    expect_message(page, "or empty for the model's best; got '<\u2060img src=x onerror=window.__hacked=1>'.")
     page.get_by_role("tab", name="Score a file").click()
     click(page, "Score the file")
     expect_message(page, "Upload a file: .tsv, .csv or .jsonl")
@@ -165,6 +187,7 @@ def test_nothing_old_beside_an_error(page: Page, tmp_path: Path) -> None:
     expect(panel(page).get_by_text("reference", exact=True)).to_be_visible()
     click(page, "Score the file")
     expect(panel(page).get_by_role("gridcell").filter(has_text="a dog").first).to_be_visible()
+    open_settings(page)
     fill(page, Layer="x")
     click(page, "Score the file")
     expect_message(page, "The layer must be a whole number")
@@ -208,6 +231,7 @@ def test_file(page: Page, tmp_path: Path) -> None:
     expect(panel(page).get_by_text("reference", exact=True)).to_be_visible()  # chosen, for its name says what it is
     panel(page).get_by_label("Column of candidates").click()
     page.get_by_role("option", name="output").click()
+    open_settings(page)
     panel(page).get_by_label("Weigh by idf").check()
     click(page, "Score the file")
     result = score(candidates, references, "offline", idf=True)
@@ -215,7 +239,8 @@ def test_file(page: Page, tmp_path: Path) -> None:
         label = {"precision": "Mean P", "recall": "Mean R", "f1": "Mean F1"}[name]
         expect_text(page, label, f"{getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}")
     cells = panel(page).get_by_role("gridcell").filter(visible=True)
-    expect(cells.filter(has_text=f"{result.f1[0].item():.6f}").first).to_be_visible()
+    worst = int(result.f1.argmin())
+    expect(cells.filter(has_text=f"{round(result.f1[worst].item(), 6)}").first).to_be_visible()
     expect(cells.filter(has_text=HOSTILE).first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     with page.expect_download() as download:
@@ -258,8 +283,26 @@ def test_pages_of_hostile_text(browser: Browser, tmp_path: Path) -> None:
             pair.locator(".token", has_text="script").first.hover()
             expect(pair.locator(".tip")).to_contain_text("script: matches script, cosine")
             assert hacked(page) == [None]
-            assert page.locator("script").count() == 1  # our own
+            assert page.locator("script").count() == (2 if name == "report.html" else 1)  # our own
             assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_report(browser: Browser, tmp_path: Path, size: dict[str, int]) -> None:
+    """A phone shows the first of the worst segments and a heading of the others; a link opens the one it leads to."""
+    scorer: BERTScorer = shared_scorer("minilm")
+    candidates, references = [C, "a cat", "a dog ran"], [[C], ["the winds"], ["it rains"]]
+    file = tmp_path / "report.html"
+    file.write_text(report_page(scorer.score(candidates, references), scorer, candidates, references), encoding="utf-8")
+    with browser.new_context(viewport=size) as context:
+        page = context.new_page()
+        page.goto(file.as_uri())
+        shown = page.locator(".worst .originals:visible")
+        expect(shown).to_have_count(1 if size == PHONE else 3)
+        page.locator('a[href="#segment-0"]').click()
+        expect(page.locator("#segment-0 .originals")).to_be_visible()
+        expect(shown).to_have_count(2 if size == PHONE else 3)
+        assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
 
 
 def test_two_users(browser: Browser, space: str) -> None:
@@ -274,6 +317,38 @@ def test_two_users(browser: Browser, space: str) -> None:
             panel(page).get_by_role("button", name="Score", exact=True).click(no_wait_after=True)
         for page, (candidate, references) in zip(pages, texts, strict=True):
             expect_scores(page, candidate, references)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_where_results_are(page: Page, size: dict[str, int]) -> None:
+    """Results begin beside the inputs, on a phone below the button; nothing of an explanation scrolls on its own."""
+    page.set_viewport_size(size)
+    click(page, "Score")
+    expect(panel(page).frame_locator("iframe").locator(".token").first).to_be_visible()
+    button = panel(page).get_by_role("button", name="Score", exact=True).bounding_box()
+    result = panel(page).get_by_label("Precision", exact=True).bounding_box()
+    examples = panel(page).get_by_text("Examples").bounding_box()
+    assert button
+    assert result
+    assert examples
+    assert examples["y"] < button["y"]
+    if size == PHONE:
+        assert 0 < result["y"] - (button["y"] + button["height"]) < 100
+    else:
+        assert result["x"] > button["x"] + button["width"]
+        assert result["y"] < button["y"]
+    page.wait_for_function("document.querySelector('.explanation iframe').style.height !== ''")
+    frame = page.frames[1]
+    page.wait_for_function(
+        "([inner]) => Math.abs(document.querySelector('.explanation iframe').clientHeight - inner) < 3",
+        arg=[frame.evaluate("document.documentElement.offsetHeight")],
+    )
+    assert frame.evaluate("document.documentElement.scrollHeight <= innerHeight + 1")
+    box = panel(page).locator(".heat-map").bounding_box()
+    image = panel(page).locator(".heat-map img").bounding_box()
+    assert box
+    assert image
+    assert box["x"] <= image["x"]  # its left edge, where tokens and legend are, is in sight
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])

