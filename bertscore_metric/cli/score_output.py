@@ -91,9 +91,7 @@ def as_rows(results: Results, extras: Mapping[str, Extras], rows: Rows, digits: 
                 cells = (f"{_layers(getattr(part, number))[layer]:.{digits}f}" for number in NUMBERS)
                 lines.append("\t".join([f"# {label}", *system, *numbers, *cells]))
         if extras[name].intervals:
-            cells = (
-                f"{low:.{digits}f} to {high:.{digits}f}" for low, high in map(list, extras[name].intervals.values())
-            )
+            cells = (f"{one.low:.{digits}f} to {one.high:.{digits}f}" for one in extras[name].intervals.values())
             lines.append("\t".join(["# interval", *system, *cells]))
         lines.append("\t".join(["# counts", *system, _counted(result)]))
         lines += ["\t".join([f"# {line}", *system]) for line in extras[name].lines()]

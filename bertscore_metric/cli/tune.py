@@ -103,7 +103,8 @@ def tune(
     trusted = files.read_references([data], reference_column or ["reference"])
     groups = None if group_column is None else files.read_candidates(data, group_column, "--group-column")
     with voice(quiet):
-        say_loading(model, quiet)
+        if model is not None:
+            say_loading(model, quiet)
         from bertscore_metric.analysis import figures, judging, tuning, tuning_plot
 
         if plot is not None:
