@@ -13,13 +13,14 @@ import torch
 
 from bertscore_metric.checks import optional_int
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
+from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, counted_references, no_scores, score_segments
 from bertscore_metric.core.baseline import Baseline, find_baseline
 from bertscore_metric.core.batches import batch_rule
 from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.core.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.core.tokens import TokenizedSegments
 from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.forks import check_cuda
 from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.models.numerics import own_arithmetic, resolve_dtype
 from bertscore_metric.models.scoring_model import ScoringModel, load_model, use_encoder, use_model
@@ -44,7 +45,9 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
 
     Args:
         candidates: texts, [segment].
-        references: texts [segment], or groups of texts, one group for each candidate.
+        references: texts [segment], or groups of texts, one group for each candidate. In a group that has a text,
+            `None`, NaN and texts without a token are no references: left out of scores and idf, and the others keep
+            their numbers.
         model_name_or_path: as for `BERTScorer`.
         settings: the arguments of `BERTScorer`.
 
@@ -323,7 +326,7 @@ class BERTScorer:
         matches = [part for part in parts if isinstance(part, TokenMatches)]
         if self.config.idf is not True or not matches:
             return None
-        counts = [document_frequencies(part.reference_ids, part.reference_lengths) for part in matches]
+        counts = [document_frequencies(*counted_references(part, self.vocabulary.special_ids)) for part in matches]
         return inverse_document_frequencies(sum(counts[1:], start=counts[0]))
 
     @property
@@ -429,6 +432,7 @@ def _encoder_settings(
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
         rule=batch_rule(device.type, batch_size),
         window=text.window,
+        spell=text.beginning,
     )
 
 
@@ -466,6 +470,7 @@ def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
 
 def _device(device: str | int | torch.device | None) -> torch.device:
     if device is None:
+        check_cuda()
         device = "cuda" if torch.cuda.is_available() else "cpu"
     given = int(device) if isinstance(device, str) and device.isdigit() else device
     try:

@@ -53,7 +53,7 @@ def scores_to_columns(scores: SegmentScores) -> dict[str, Tensor]:
         | (scores.fell_back.long() << _FELL_BACK)
         | (scores.truncated.clamp(max=_TRUNCATED_MOST) << _TRUNCATED)
         # Texts in windows lose nothing, so the number of windows may stand where that of lost tokens would.
-        | (torch.where(scores.truncated > 0, scores.lost, scores.windows).clamp(max=_LOST_MOST) << _LOST)
+        | (torch.where(scores.truncated > 0, _within(scores.lost), scores.windows.clamp(max=_LOST_MOST)) << _LOST)
     )
     return {
         "precision": _segment_first(scores.precision),
@@ -77,7 +77,7 @@ def columns_to_scores(columns: Mapping[str, Tensor], layers: int) -> SegmentScor
     packed = _layer_first(columns["best_references"], layers)
     notes = packed[0]
     truncated = (notes >> _TRUNCATED) & _TRUNCATED_MOST
-    lost_or_windows = (notes >> _LOST) & _LOST_MOST
+    lost_or_windows = notes >> _LOST  # the highest bits, with their sign
     unknown, tokens = torch.zeros(2, packed.shape[1], 2, dtype=torch.int64)
     if packed.shape[1]:
         counts = columns[COUNTS].view(-1, 4).sum(0)
@@ -95,6 +95,11 @@ def columns_to_scores(columns: Mapping[str, Tensor], layers: int) -> SegmentScor
         lost=lost_or_windows.masked_fill(truncated == 0, 0),
         windows=lost_or_windows.masked_fill(truncated > 0, 0),
     )
+
+
+def _within(lost: Tensor) -> Tensor:
+    """Return numbers of lost tokens that fit their bits; a larger one becomes "at least as many as fit"."""
+    return torch.where(lost > _LOST_MOST, -_LOST_MOST, lost).clamp(min=-_LOST_MOST)
 
 
 def matches_to_columns(matches: TokenMatches) -> dict[str, Tensor]:
