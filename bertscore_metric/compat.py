@@ -5,9 +5,11 @@
     >>> round(F1.item(), 6)
     1.0
 
-The numbers are those of `bertscore_metric.score`. `nthreads` and `use_fast_tokenizer` are accepted and have no effect:
-there is one tokenizer, with the ids of the slow one. A hash code is the core's signature as `str`, so it reads
-differently from bert_score's. What bert_score prints is a `BERTScoreWarning` here, what it asserts a `ValueError`.
+The numbers are those of `bertscore_metric.score`: so F1 is 0 where precision or recall is not positive, where
+bert_score's harmonic mean has no bounds, and missing references of a group are left out. `nthreads` and
+`use_fast_tokenizer` are accepted and have no effect: there is one tokenizer, with the ids of the slow one. A hash code
+is the core's signature as `str`, so it reads differently from bert_score's. What bert_score prints is a
+`BERTScoreWarning` here, what it asserts a `ValueError`.
 """
 
 from __future__ import annotations

@@ -64,6 +64,8 @@ class BERTScoreResult:
         best_reference: [segment] int64 ([layer, segment] with all layers), number of the reference with the best F1.
         empty: [segment] bool, nothing to score: the candidate or all references are without text.
         n_segments: number of segments, `n_empty` of them empty.
+        n_zero_f1: number of segments that have text and yet an F1 of 0 before rescaling (with all layers: in any of
+            them), because no reference has both a precision and a recall above 0.
         n_truncated: number of texts cut at the length limit.
         n_windows: number of windows of the texts that are longer than one, with `long_text="windows"`.
         unk_share: share of unknown tokens on either side.
@@ -89,6 +91,7 @@ class BERTScoreResult:
     empty: Tensor
     n_segments: int
     n_empty: int
+    n_zero_f1: int
     n_truncated: int
     n_windows: int
     unk_share: UnknownShare
@@ -238,6 +241,7 @@ def build_result(
         empty=scores.empty,
         n_segments=len(scores.empty),
         n_empty=int(scores.empty.sum()),
+        n_zero_f1=int(_without_f1(scores).sum()),
         n_truncated=int(scores.truncated.sum()),
         n_windows=int(scores.windows.sum()),
         unk_share=UnknownShare(*(u / n if n else 0.0 for u, n in zip(n_unknown, n_tokens, strict=True))),
@@ -269,16 +273,23 @@ def warnings_for(
             f"{n_empty} of {n} segments are empty on a side and score 0{' before rescaling' if rescaled else ''}: "
             f"{_indices(scores.empty)}. {rule}"
         )
+    without_f1 = _without_f1(scores)
+    if without_f1.any():
+        messages.append(
+            f"In {int(without_f1.sum())} of {n} segments no reference has both precision and recall above 0, so F1 is "
+            f"0 before rescaling: {_indices(without_f1)}."
+        )
     if scores.fell_back.any():
         messages.append(
             f"In {int(scores.fell_back.sum())} of {n} segments all idf weights of a side are 0, so that side is "
             f"weighted as without idf: {_indices(scores.fell_back)}. idf needs a corpus of references; a few are not "
             f"enough."
         )
-    cut, lost = int(scores.truncated.sum()), int(scores.lost.sum())
+    cut, lost = int(scores.truncated.sum()), int(scores.lost.abs().sum())
     if cut:
         messages.append(
-            f"{cut} {'text is' if cut == 1 else 'texts are'} longer than the limit of {limit} tokens; {lost} "
+            f"{cut} {'text is' if cut == 1 else 'texts are'} longer than the limit of {limit} tokens; "
+            f"{'at least ' if bool((scores.lost < 0).any()) else ''}{lost} "
             f"{'token was' if lost == 1 else 'tokens were'} cut off and not scored (long_text='windows' scores all, "
             f"long_text='error' refuses such texts)."
         )
@@ -291,6 +302,11 @@ def warnings_for(
                 f"little; choose a model that knows their language."
             )
     return messages
+
+
+def _without_f1(scores: SegmentScores) -> Tensor:
+    """Return which segments have text but, in some layer, no positive F1: [segment] bool."""
+    return (scores.f1 == 0).any(0) & ~scores.empty
 
 
 def _indices(marked: Tensor) -> str:

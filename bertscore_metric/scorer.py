@@ -15,13 +15,14 @@ from bertscore_metric import callers
 from bertscore_metric.all_pairs import EMBEDDINGS_BYTES, PairScoring
 from bertscore_metric.checks import byte_count, optional_int
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, score_segments
+from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, counted_references, score_segments
 from bertscore_metric.core.baseline import Baseline, find_baseline
 from bertscore_metric.core.batches import batch_rule
 from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.core.pairs import Segments, check_texts, parse_segments
 from bertscore_metric.core.tokens import TokenizedSegments
 from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.forks import check_cuda
 from bertscore_metric.mbr import MBRResult, consistency, mbr
 from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
 from bertscore_metric.models.given_model import plain_model
@@ -59,7 +60,9 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
 
     Args:
         candidates: texts, [segment].
-        references: texts [segment], or groups of texts, one group for each candidate.
+        references: texts [segment], or groups of texts, one group for each candidate. In a group that has a text,
+            `None`, NaN and texts without a token are no references: left out of scores and idf, and the others keep
+            their numbers.
         model_name_or_path: as for `BERTScorer`.
         settings: the arguments of `BERTScorer`.
 
@@ -326,7 +329,7 @@ class BERTScorer:
     def _scores(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None) -> SegmentScores:
         if self.config.idf is True:
             matches = self._matches(columns, sample_ids)
-            return self._score(matches, _count_idf(matches))
+            return self._score(matches, self._count_idf(matches))
         scores = columns_to_scores(columns, self.layers)
         if sample_ids is None or not len(sample_ids):
             return scores
@@ -492,8 +495,7 @@ class BERTScorer:
         """Return the idf weights that `report` counts in these columns; `None` without rows, or unless `idf=True`."""
         if self.config.idf is not True:
             return None
-        matches = self._matches(columns, sample_ids)
-        return _count_idf(matches)
+        return self._count_idf(self._matches(columns, sample_ids))
 
     @property
     def columns(self) -> Mapping[str, torch.dtype]:
@@ -541,6 +543,13 @@ class BERTScorer:
             )
         return error is not None
 
+    def _count_idf(self, matches: TokenMatches) -> IdfTable | None:
+        if not len(matches):
+            return None
+        return inverse_document_frequencies(
+            document_frequencies(*counted_references(matches, self.vocabulary.special_ids))
+        )
+
     def _stream(self) -> Stream:
         return Stream(self, self._parts)  # made when needed: two objects that hold each other live on when let go
 
@@ -568,13 +577,6 @@ class BERTScorer:
     def own_arithmetic(self) -> AbstractContextManager[None]:
         """Return the context that this scorer computes in, whatever the caller's settings; for adapters."""
         return own_arithmetic(self.config.dtype, self.device)
-
-
-def _count_idf(matches: TokenMatches) -> IdfTable | None:
-    if not len(matches):
-        return None
-    counts = document_frequencies(matches.reference_ids, matches.reference_lengths)
-    return inverse_document_frequencies(counts)
 
 
 def _model(
@@ -608,6 +610,7 @@ def _encoder_settings(
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
         rule=batch_rule(device.type, batch_size),
         window=text.window,
+        spell=text.beginning,
     )
 
 
@@ -645,6 +648,7 @@ def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
 
 def _device(device: str | int | torch.device | None) -> torch.device:
     if device is None:
+        check_cuda()
         device = "cuda" if torch.cuda.is_available() else "cpu"
     given = int(device) if isinstance(device, str) and device.isdigit() else device
     try:

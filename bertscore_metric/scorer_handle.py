@@ -15,6 +15,7 @@ from torch import Tensor
 from bertscore_metric.config import ScoreConfig
 from bertscore_metric.core.pairs import Segments
 from bertscore_metric.core.tokens import TokenBatch
+from bertscore_metric.forks import renew_after_fork
 from bertscore_metric.models.encoder import release_encoders
 from bertscore_metric.result import BERTScoreResult
 from bertscore_metric.scorer import BERTScorer
@@ -217,6 +218,11 @@ class SharedBatchCache:
     """
 
     def __init__(self) -> None:
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Forget the result; another thread may have been setting it."""
         self._key: Hashable = None
         self._users: set[int] = set()
         self._value: Any = None

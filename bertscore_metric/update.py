@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -35,6 +37,7 @@ class EncoderSettings:
         layers: how many layers `embed` returns.
         rule: when a batch is full.
         window: how texts that are too long for the encoder are cut; `None` where none is.
+        spell: returns how a text of token ids begins, for messages; `None` where nobody can tell.
     """
 
     pad_id: int
@@ -44,6 +47,7 @@ class EncoderSettings:
     layers: int
     rule: BatchRule
     window: WindowRule | None = None
+    spell: Callable[[list[int]], str] | None = None
 
 
 def match_segments(
@@ -70,7 +74,30 @@ def match_segments(
     Returns:
         The matches of all pairs in the order of the segments. Memory beyond them is bounded by `EMBEDDING_BYTES` and
         `KEPT_BYTES`: where texts that are needed again exceed the latter, some are embedded again.
+
+    Raises:
+        torch.OutOfMemoryError: a text that does not fit alone; the message says which.
     """
+    try:
+        return _match_segments(
+            segments, encoder, settings, progress, store, collector, Heap() if heap is None else heap
+        )
+    except _TooLargeError as error:
+        raise torch.OutOfMemoryError(
+            f"A text does not fit into the memory of the encoder's device: {_place(segments, error.text, settings)}. "
+            f"Lower max_length, or use another device. ({error.__cause__})"
+        ) from error.__cause__
+
+
+def _match_segments(
+    segments: TokenizedSegments,
+    encoder: Encoder,
+    settings: EncoderSettings,
+    progress: bool,
+    store: ReferenceCache | None,
+    collector: EmbeddingCollector | None,
+    heap: Heap,
+) -> TokenMatches:
     texts = segments.texts
     candidate_lengths, reference_lengths = texts.lengths[segments.candidates], texts.lengths[segments.references]
     candidate_to, reference_to = ragged.starts(candidate_lengths), ragged.starts(reference_lengths)
@@ -79,11 +106,10 @@ def match_segments(
     uses = _count(segments.candidates, segments.references, len(texts))
     held = {} if store is None else _look_up(store, segments)
     from_store, stored = frozenset(held), set(held)
-    heap = Heap() if heap is None else heap
     dim = settings.dim or _find_dim(texts, encoder, settings)
     max_tokens = max(1, EMBEDDING_BYTES // (4 * dim * settings.layers))
     buffer: list[Tensor] = []  # one piece of memory for all chunks: many of changing size would fragment the heap
-    with tqdm(total=len(texts) - len(held), unit="text", desc="BERTScore", disable=not progress) as bar:
+    with _progress(len(texts) - len(held)) if progress else nullcontext() as bar:
         for pairs in plan_chunks(segments.candidates, segments.references, texts.lengths, max_tokens):
             c, r = segments.candidates[pairs], segments.references[pairs]
             here = torch.unique(torch.cat([c, r]))
@@ -119,7 +145,7 @@ def match_segments(
 
 
 def embed_texts(
-    texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings, bar: tqdm[NoReturn]
+    texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings, bar: tqdm[NoReturn] | None
 ) -> Tensor:
     """Return the unit embeddings of the texts `chosen` [text], one after the other: [layer, token, dim]."""
     first = torch.zeros(len(texts), dtype=torch.int64)
@@ -131,6 +157,37 @@ def embed_texts(
 def token_bytes(texts: TokenizedTexts, encoder: Encoder, settings: EncoderSettings) -> int:
     """Return the bytes that the embeddings of a token take."""
     return 4 * settings.layers * (settings.dim or _find_dim(texts, encoder, settings))
+
+
+class _TooLargeError(Exception):
+    """A text, by its number, that does not fit into memory; its cause is what the encoder raised."""
+
+    def __init__(self, text: int) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def _place(segments: TokenizedSegments, text: int, settings: EncoderSettings) -> str:
+    """Return where a text stands first among the segments that are scored together, its length and its beginning."""
+    texts, counts = segments.texts, segments.reference_counts
+    segment_of = ragged.owners(counts)
+    pairs = torch.nonzero(segments.candidates == text).squeeze(1).tolist()
+    if pairs:
+        where = f"candidate {int(segment_of[pairs[0]])}"
+    else:
+        pair = int(torch.nonzero(segments.references == text)[0])
+        segment = int(segment_of[pair])
+        number = f" {pair - int(ragged.starts(counts)[segment])}" if counts[segment] > 1 else ""
+        where = f"reference{number} of candidate {segment}"
+    first, length = int(ragged.starts(texts.lengths)[text]), int(texts.lengths[text])
+    ids = texts.ids[first : first + length].tolist()
+    begins = "" if settings.spell is None else f", which begins {settings.spell(ids)!r}"
+    return f"{where} (of {len(counts)} that are scored together, counted from 0), {length} tokens{begins}"
+
+
+def _progress(total: int) -> tqdm[NoReturn]:
+    # Only where it is shown: every bar takes a lock of tqdm's, which a child forked meanwhile would wait for.
+    return tqdm(total=total, unit="text", desc="BERTScore")
 
 
 def _look_up(store: ReferenceCache, segments: TokenizedSegments) -> dict[int, Tensor]:
@@ -175,7 +232,7 @@ def _embed_texts(
     held: dict[int, Tensor],
     encoder: Encoder,
     settings: EncoderSettings,
-    bar: tqdm[NoReturn],
+    bar: tqdm[NoReturn] | None,
     buffer: list[Tensor],
     dim: int,
     heap: Heap,
@@ -193,7 +250,8 @@ def _embed_texts(
         if int(windows.kept[chosen].sum()) < rows.shape[1]:
             rows = rows[:, windows.kept_rows(chosen).to(rows.device)]
         flat[:, windows.kept_positions(first[new], chosen).to(flat.device)] = rows
-        bar.update(int(windows.last[chosen].sum()))
+        if bar is not None:
+            bar.update(int(windows.last[chosen].sum()))
         n_tokens = rows.shape[1]
         del rows
         heap.passed(n_tokens)
@@ -237,10 +295,7 @@ def _embed_batch(
         if not _is_out_of_memory(error):
             raise
         if len(chosen) == 1:
-            raise torch.OutOfMemoryError(
-                f"A single text of {batch.ids.shape[1]} tokens does not fit into the memory of the encoder's device; "
-                f"lower max_length, or use another device. ({error})"
-            ) from error
+            raise _TooLargeError(int(chosen[0])) from error
         output = None
     if output is None:  # outside the handler, whose traceback would keep the failed batch alive
         half = (len(chosen) + 1) // 2

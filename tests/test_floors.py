@@ -11,7 +11,7 @@ import bertscore_metric
 PACKAGE = Path(bertscore_metric.__file__).parent
 # Lowest first; rooms of one floor may import one another.
 FLOORS = (
-    ("io", "registry", "checks", "warnings", "callers", "optional"),
+    ("io", "registry", "checks", "warnings", "callers", "optional", "forks"),
     ("core",),
     ("state", "config"),
     ("models",),

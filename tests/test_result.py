@@ -55,7 +55,7 @@ def flags(n: int, *marked: int) -> Tensor:
 def test_fields() -> None:
     """A result has the fields that scripts rely on."""
     promised = {"precision", "recall", "f1", "raw", "mean", "std", "best_reference", "n_segments", "n_empty",
-                "n_truncated", "n_windows", "unk_share", "signature"}  # fmt: skip
+                "n_zero_f1", "n_truncated", "n_windows", "unk_share", "signature"}  # fmt: skip
     assert promised <= {field.name for field in fields(BERTScoreResult)}
 
 
@@ -189,6 +189,17 @@ def test_counts() -> None:
     assert result.unk_share.references == pytest.approx(5 / 10)
     none = result_of(segment_scores(2, tokens=torch.zeros(2, 2, dtype=torch.int64)))
     assert (none.unk_share.candidates, none.unk_share.references) == (0.0, 0.0)
+
+
+def test_segments_without_f1() -> None:
+    """Segments with text whose F1 is 0 in some layer are counted and named; empty ones are not among them."""
+    f1 = torch.tensor([[0.0, 0.5, 0.0, 0.25], [0.5, 0.5, 0.0, 0.0]])
+    scores = replace(segment_scores(4, layers=2, empty=flags(4, 2)), f1=f1)
+    assert result_of(scores, by_layer=True).n_zero_f1 == 2
+    told = "In 2 of 4 segments no reference has both precision and recall above 0, so F1 is 0 before rescaling: counted"
+    assert [message for message in warnings_for(scores) if message.startswith(f"{told} from 0, indices 0, 3.")]
+    assert not any("above 0" in message for message in warnings_for(replace(scores, f1=f1 + 0.1)))
+    assert result_of(replace(scores, f1=f1 + 0.1), by_layer=True).n_zero_f1 == 0
 
 
 # --- dictionaries and JSON --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -107,11 +108,28 @@ def test_out_of_memory_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
     metric = own(fake)
     metric.update(CANDIDATES[:2], REFERENCES[:2])
     fake.most_tokens = 1
-    with pytest.raises(torch.OutOfMemoryError, match=r"A single text of \d+ tokens does not fit"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"A text does not fit into the memory .* candidate \d"):
         metric.update(CANDIDATES[2:], REFERENCES[2:])
     fake.most_tokens = 100
     metric.update(CANDIDATES[2:], REFERENCES[2:])
     same(metric.compute(), own(HashEncoder()).score(CANDIDATES, REFERENCES))
+
+
+def test_text_that_does_not_fit_is_named() -> None:
+    """The side, the number and the beginning of a text that does not fit are in the message, also within a group."""
+    long = "the red table " * 12
+    for candidates, references, where in (
+        (["a", long], ["a dog", "a cat"], "candidate 1 (of 2 that are scored together, counted from 0)"),
+        (["a", "the cat"], ["a dog", long], "reference of candidate 1 (of 2 that"),
+        (["a", "the cat", "b"], [["a"], ["a dog", "go", long], ["c"]], "reference 2 of candidate 1 (of 3 that"),
+        ([long, long], ["a", long], "candidate 0 (of 2 that"),
+    ):
+        with pytest.raises(torch.OutOfMemoryError) as error:
+            own(SmallMemory(most_tokens=20)).score(candidates, references)
+        message = str(error.value)
+        assert message.startswith(f"A text does not fit into the memory of the encoder's device: {where}")
+        assert re.search(r", \d\d tokens, which begins 'the red table the red.*'\. Lower max_length, or use", message)
+        assert message.endswith("(CUDA out of memory. Tried to allocate 2.00 GiB.)")
 
 
 def test_out_of_memory_halves_the_batch() -> None:
@@ -626,7 +644,7 @@ def test_out_of_memory_on_a_cpu() -> None:
         def embed(self, tokens: Any) -> torch.Tensor:
             return torch.empty(2**50)
 
-    with pytest.raises(torch.OutOfMemoryError, match=r"A single text of 3 tokens does not fit"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"A text does not fit .*: candidate 0 \(of 1 .* 3 tokens"):
         own(Huge(), batch_size=1).score(["Go"], ["Go"])
 
 

@@ -201,7 +201,10 @@ def explain_segment(
         )
         for number, reference in enumerate(segment.references)
     ]  # fmt: skip
-    return max(pairs, key=lambda pair: getattr(pair, by))
+    special = torch.tensor(sorted(vocabulary.special_ids), dtype=torch.int64)
+    texts = [pair for pair, reference in zip(pairs, segment.references, strict=True)
+             if not bool(torch.isin(reference.ids, special).all())]  # fmt: skip
+    return max(texts or pairs, key=lambda pair: getattr(pair, by))  # a reference without text is a missing one
 
 
 def _explain_pair(

@@ -29,7 +29,7 @@ class TokenMatches:
         candidate_ids: [cand] int64, token ids of all candidates (a candidate is repeated for each of its references).
         candidate_best: [layer, cand] float32 in [-1, 1], best cosine with a token of the reference.
         candidate_lengths: [pair] int64, tokens of each candidate, special ones included.
-        candidate_lost: [pair] int64, tokens that the length limit cut off.
+        candidate_lost: [pair] int64, tokens that the length limit cut off; -n for at least n.
         reference_ids, reference_best, reference_lengths, reference_lost: the same for the references.
         reference_counts: [segment] int64, how many pairs a segment has.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
+from numbers import Real
 from typing import Any, NoReturn
 
 from bertscore_metric.core.not_texts import advice
@@ -19,6 +20,7 @@ from bertscore_metric.core.not_texts import advice
 class Segments:
     """Checked texts: `candidates` [segment], `references` flat [pair], `reference_counts` [segment] (each >= 1).
 
+    A reference that is missing in a group is "", so that the others keep their numbers.
     `names` are what the caller calls the two sides, for messages about a text.
     """
 
@@ -66,7 +68,8 @@ def parse_segments(
     Args:
         candidates: one text, or a sequence of texts: list, tuple, numpy, pandas, pyarrow, a dataset's column, or an
             iterator, which is read once.
-        references: one text, a sequence of texts, or a sequence of groups of texts (several references each).
+        references: one text, a sequence of texts, or a sequence of groups of texts (several references each). In a
+            group that has a text, `None`, NaN and blank texts are no references; they are left out when it is scored.
         names: what the caller calls the two arguments, for the messages.
 
     Raises:
@@ -108,9 +111,10 @@ def parse_segments(
     texts: list[str] = []
     counts: list[int] = []
     for index, entry in enumerate(groups):
-        group_texts = check_texts(entry, f"{references_name}[{index}]")
+        where = f"{references_name}[{index}]"
+        group_texts = check_texts(_without_missing(entry, where), where)
         if not group_texts:
-            raise ValueError(f"{references_name}[{index}] is an empty group; every candidate needs a reference.")
+            raise ValueError(f"{where} is an empty group; every candidate needs a reference.")
         texts.extend(group_texts)
         counts.append(len(group_texts))
     return Segments(checked, texts, counts, names)
@@ -161,6 +165,19 @@ def check_lists(values: Any, name: str) -> list[list[str]]:
         if not texts:
             raise ValueError(f"{name}[{index}] is an empty list; every list needs at least one text.")
     return lists
+
+
+def _without_missing(group: Any, name: str) -> list[Any]:
+    """Return a group of references with "" for those that are missing, if there is a text among the others."""
+    entries = _as_list(group, name)
+    if not any(isinstance(entry, str) and entry.strip() for entry in entries):
+        return entries
+    return ["" if _is_missing(entry) else entry for entry in entries]
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a table would call this missing: `None`, NaN of Python or numpy, or pandas' `NA`."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and math.isnan(value))
 
 
 def _as_list(values: Any, name: str) -> list[Any]:

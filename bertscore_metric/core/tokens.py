@@ -30,7 +30,11 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """Token ids of texts, ragged: `ids` [token] int32, `lengths` [text] int64, `lost` [text] int64 (tokens cut off)."""
+    """Token ids of texts, ragged: `ids` [token] int32, `lengths` [text] int64, `lost` [text] int64.
+
+    `lost` is the number of tokens that the limit cut off; -n means at least n, for of a text that is far too long only
+    a head is tokenized.
+    """
 
     ids: Tensor
     lengths: Tensor

@@ -22,6 +22,7 @@ from bertscore_metric.io.paths import user_path
 from bertscore_metric.io.tables import unique
 
 _MOST_IDS = 2**24  # no vocabulary is nearly as large
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # so that no product or sum leaves float64's range
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class IdfTable(Mapping[int, float]):
     """Weights of token ids, with an optional weight for every other id.
 
     Args:
-        weights: token id -> weight >= 0. A `defaultdict` or `Counter` brings its default along.
+        weights: token id -> weight, 0 or from 1e-100 to 1e100. A `defaultdict` or `Counter` brings its default along.
         default: weight of an id that is not listed; `None` makes such an id an error.
 
     Raises:
-        TypeError, ValueError: an id is no int, or a weight is negative or not finite.
+        TypeError, ValueError: an id is no int, or a weight is negative, not finite, or out of range.
 
     Example:
         >>> table = IdfTable({7: 0.5}, default=2.0)
@@ -93,8 +94,10 @@ class IdfTable(Mapping[int, float]):
         }
         self.default = _default_weight(weights) if default is None else _weight("default", default)
         for token, weight in [*self._weights.items(), ("default", self.default or 0.0)]:
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"idf weights must be finite and at least 0; token id {token} has {weight}.")
+            if not (weight == 0 or _LEAST_WEIGHT <= weight <= _MOST_WEIGHT):
+                raise ValueError(
+                    f"idf weights must be 0, or from {_LEAST_WEIGHT} to {_MOST_WEIGHT}; token id {token} has {weight}."
+                )
         self._dense = torch.full((max(self._weights, default=-1) + 2,), math.nan, dtype=torch.float64)
         self._dense[list(self._weights)] = torch.tensor(list(self._weights.values()), dtype=torch.float64)
         if self.default is not None:

@@ -52,7 +52,8 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[A
 
     Args:
         paths: text files with a reference a line each, or tables.
-        columns: the columns of every table that hold references. A JSON line may hold a list of them.
+        columns: the columns of every table that hold references. A JSON line may hold a list of them, and `null` for
+            one that is missing beside others.
 
     Raises:
         FileNotFoundError, ValueError: as for `read_candidates`, or files of different length.
@@ -60,7 +61,7 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[A
     files: list[list[list[Any]]] = []
     for path in paths:
         if _is_table(path):
-            files.append(_read_table(path, columns, "--reference-column"))
+            files.append(_read_table(path, columns, "--reference-column", others=len(paths) > 1))
         else:
             _refuse_columns(path, columns)
             files.append([[line] for line in split_lines(_decode(path))])
@@ -252,13 +253,20 @@ def _decode(path: str) -> str:
         raise ValueError(f"{path}, line {line}: not UTF-8 (byte {data[error.start]:#04x}); convert the file.") from None
 
 
-def _read_table(path: str, columns: Sequence[str], option: str, *, several: bool = True) -> list[list[Any]]:
+def _read_table(
+    path: str, columns: Sequence[str], option: str, *, several: bool = True, others: bool = False
+) -> list[list[Any]]:
     known, rows = _load_table(path)
     if not columns:
         raise ValueError(f"{path} is a table; name its column with {option}. It has: {', '.join(known)}.")
     for column in columns:
         _check_column(path, column, known)
-    return [[_cell(path, line, row, column, several) for column in columns] for line, row in rows]
+    table = []
+    for line, row in rows:
+        texts = _flatten([row.get(column) for column in columns])
+        nulls = several and (others or any(isinstance(text, str) and text.strip() for text in texts))
+        table.append([_cell(path, line, row, column, several, nulls) for column in columns])
+    return table
 
 
 def _load_table(path: str) -> tuple[list[str], Rows]:
@@ -278,10 +286,11 @@ def _value(path: str, line: int, row: dict[str, Any], column: str) -> Any:
     return row[column]
 
 
-def _cell(path: str, line: int, row: dict[str, Any], column: str, several: bool) -> Any:
+def _cell(path: str, line: int, row: dict[str, Any], column: str, several: bool, nulls: bool) -> Any:
     value = _value(path, line, row, column)
-    texts = value if isinstance(value, list) and several else [value]
-    if not texts or not all(isinstance(text, str) for text in texts):
+    entries = value if isinstance(value, list) and several else [value]
+    texts = [text for text in entries if not (nulls and (text is None or text != text))]  # NaN, which Python's JSON has
+    if not entries or not all(isinstance(text, str) for text in texts):
         wanted = "a text or a list of texts" if several else "a text"
         raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not {wanted}.")
     for text in texts:

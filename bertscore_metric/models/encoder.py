@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bertscore_metric.core.tokens import TokenBatch
+from bertscore_metric.forks import renew_after_fork
 from bertscore_metric.models.architecture import (
     block_list,
     depth,
@@ -113,6 +114,7 @@ class HuggingFaceEncoder:
         # A model that takes no mask cannot bear padding, as its trial will show.
         self._takes_mask = "attention_mask" in accepted or any(p.kind is p.VAR_KEYWORD for p in accepted.values())
         self._lock = threading.Lock()
+        renew_after_fork(self)
         self._compile = compile
         self._compiled: CompiledModel | None = None
         self._equal_lengths = False  # for the trial
@@ -221,7 +223,12 @@ class HuggingFaceEncoder:
         """Restore, with a lock of its own."""
         self.__dict__.update(state)
         self._lock = threading.Lock()
+        renew_after_fork(self)
         self._prepare_compiling()
+
+    def after_fork(self) -> None:
+        """Have a lock of one's own, for another thread may have held it."""
+        self._lock = threading.Lock()
 
 
 _shared: weakref.WeakValueDictionary[tuple[Any, ...], HuggingFaceEncoder] = weakref.WeakValueDictionary()

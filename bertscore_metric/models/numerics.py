@@ -9,8 +9,11 @@ from typing import Any
 
 import torch
 
+from bertscore_metric import forks
+
 # torch's settings are global to the process: two threads that set and restore them in turn would leave each other's.
 _one_at_a_time = threading.RLock()
+_callers: list[tuple[torch.dtype, list[str]]] = []  # the caller's settings, while ours are set; the outermost first
 
 TORCH_DTYPES = {
     "float32": torch.float32,
@@ -44,13 +47,21 @@ def own_arithmetic(dtype: str, device: torch.device) -> Iterator[None]:
     move by up to .0054 a segment), and `set_float32_matmul_precision("medium")` does the same on CPUs with AMX. The
     caller's settings are restored afterwards, also after an error. Tensors made inside are ordinary ones even within
     the caller's `inference_mode`, so that they can be kept, merged and changed later. Threads take turns, since the
-    settings are the process's; a thread that does something else meanwhile sees them.
+    settings are the process's; a thread that does something else meanwhile sees them. A process that is forked
+    meanwhile has the caller's. In a forked process the block runs on one thread: OpenMP's threads, which the parent may
+    have used, are not there, and would be waited for.
 
     Args:
         dtype: `float32`, `tf32`, `bfloat16` or `float16`.
         device: where the encoder runs.
+
+    Raises:
+        RuntimeError: a GPU in a process that was forked from one that had used CUDA.
     """
+    if device.type == "cuda":
+        forks.check_cuda()
     with _one_at_a_time, ExitStack() as stack:
+        stack.enter_context(_noted())
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.no_grad())
         for kind in {device.type, "cpu"} - {"meta"}:
@@ -58,8 +69,50 @@ def own_arithmetic(dtype: str, device: torch.device) -> Iterator[None]:
         stack.enter_context(_default_dtype(torch.float32))
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
+        if forks.is_child():
+            stack.enter_context(_one_thread())
         stack.enter_context(_matmul_precision("tf32" if dtype == "tf32" else "ieee"))
         yield
+
+
+def _renew() -> None:
+    global _one_at_a_time  # another thread may have held it
+    _one_at_a_time = threading.RLock()
+    if _callers:
+        dtype, precisions = _callers[0]
+        torch.set_default_dtype(dtype)
+        for backend, precision in zip(_backends(), precisions, strict=True):
+            backend.fp32_precision = precision
+    _callers.clear()
+
+
+forks.call_after_fork(_renew)
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    """Note the settings of the process for its children, until ours are no longer set."""
+    depth = len(_callers)
+    _callers.append((torch.get_default_dtype(), [backend.fp32_precision for backend in _backends()]))
+    try:
+        yield
+    finally:
+        del _callers[depth:]  # in a child there is none
+
+
+def _backends() -> tuple[Any, ...]:
+    # One setting per backend, since torch's global one can be overridden backend by backend.
+    return torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul")  # noqa: B009
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -74,8 +127,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def _matmul_precision(precision: str) -> Iterator[None]:
-    # One setting per backend, since torch's global one can be overridden backend by backend.
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul"))  # noqa: B009
+    backends = _backends()
     before = [backend.fp32_precision for backend in backends]
     try:
         for backend in backends:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import threading
@@ -18,11 +19,15 @@ from bertscore_metric.core.pairs import Segments
 from bertscore_metric.core.spelling import spell_bytes, word_mark, word_numbers
 from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
 from bertscore_metric.core.windows import WindowRule
+from bertscore_metric.forks import renew_after_fork
+from bertscore_metric.models.cutting import first_tokens
 from bertscore_metric.models.given_tokenizer import tokenizer_copy
 from bertscore_metric.models.quirks import quirks
 
 _NO_LIMIT = 10**9  # tokenizers without a limit say int(1e30), or another number no text reaches
 _TEXTS_PER_CALL = 1000  # a tokenizer call holds some 200 bytes a token until it returns
+_CHARACTERS_PER_CALL = 2**21
+_SHOWN_TOKENS = 12
 
 
 class TextTokenizer:
@@ -61,6 +66,7 @@ class TextTokenizer:
         self.unknown_id = _unknown_id(self._tokenizer)
         self.pad_id = _pad_id(self._tokenizer)
         self._lock = threading.Lock()  # a fast tokenizer keeps its truncation from call to call
+        renew_after_fork(self)
         # "" is encoded as the special tokens alone, which includes those that no attribute names (language codes).
         empty = self._encode([""])[0]
         own_special_ids = special_ids is not None
@@ -91,23 +97,18 @@ class TextTokenizer:
         ids: list[Tensor] = []
         lengths: list[int] = []
         lost: list[int] = []
-        for begin in range(0, len(texts), _TEXTS_PER_CALL):
-            part = [text.strip() for text in texts[begin : begin + _TEXTS_PER_CALL]]
-            encoded = self._encode(part)
-            part_lost = [0] * len(part)
-            if self.limit is not None and self.window is None:
-                long = [index for index, one in enumerate(encoded) if len(one) > self.limit]
-                if long and self._long_text == "error":
-                    index = begin + long[0]
-                    raise ValueError(
-                        f"{f'{name}[{index}]' if place is None else place(texts[index])} is a text of "
-                        f"{len(encoded[long[0]])} tokens, and the limit is {self.limit}: {part[long[0]][:60]!r}... "
-                        f"Split it, or let it be scored in windows (long_text='windows') or cut (long_text='truncate')."
-                    )
-                if long:
-                    for index, cut in zip(long, self._encode([part[i] for i in long], self.limit), strict=True):
-                        part_lost[index] = len(encoded[index]) - len(cut)
-                        encoded[index] = cut
+        for part in _portions(texts):
+            begin = len(lengths)
+            encoded, part_lost = self._cut(part)
+            long = [index for index, n in enumerate(part_lost) if n]
+            if long and self._long_text == "error":
+                index, n = begin + long[0], part_lost[long[0]]
+                raise ValueError(
+                    f"{f'{name}[{index}]' if place is None else place(texts[index])} is a text of "
+                    f"{'at least ' if n < 0 else ''}{len(encoded[long[0]]) + abs(n)} tokens, and the limit is "
+                    f"{self.limit}: {part[long[0]][:60]!r}... "
+                    f"Split it, or let it be scored in windows (long_text='windows') or cut (long_text='truncate')."
+                )
             ids.append(torch.tensor([token for one in encoded for token in one], dtype=torch.int32))
             lengths.extend(len(one) for one in encoded)
             lost.extend(part_lost)
@@ -116,6 +117,31 @@ class TextTokenizer:
             torch.tensor(lengths, dtype=torch.int64),
             torch.tensor(lost, dtype=torch.int64),
         )
+
+    def _cut(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
+        """Return the ids of texts, cut at the limit, and how many tokens each lost (see `TokenizedTexts`)."""
+        if self.limit is None or self.window is not None:
+            return self._encode(texts), [0] * len(texts)
+        encoded: list[list[int]] = [[] for _ in texts]
+        lost = [0] * len(texts)
+        short = []
+        for index, text in enumerate(texts):
+            head = first_tokens(text, self.limit, self._encode_one)
+            if head is None:
+                short.append(index)
+            else:
+                encoded[index], lost[index] = head[0], -head[1]
+        for index, whole in zip(short, self._encode([texts[index] for index in short]), strict=True):
+            encoded[index] = whole
+        long = [index for index in short if len(encoded[index]) > self.limit]
+        for index, cut in zip(long, self._encode([texts[index] for index in long], self.limit), strict=True):
+            encoded[index], lost[index] = cut, len(encoded[index]) - len(cut)
+        return encoded, lost
+
+    def beginning(self, ids: Sequence[int]) -> str:
+        """Return how a text of these ids begins, for messages."""
+        text = [token for token in ids[:_SHOWN_TOKENS] if token not in self.special_ids]
+        return str(self._tokenizer.decode(text)).strip()
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the token strings of ids, as the vocabulary spells them."""
@@ -170,8 +196,20 @@ class TextTokenizer:
         """Restore, with a lock of its own."""
         self.__dict__.update(state)
         self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Have a lock of one's own, and a tokenizer that no other thread was using."""
+        if self._lock.locked():  # a fast tokenizer counts who uses it, and would refuse to be set for ever
+            self._tokenizer = copy.deepcopy(self._tokenizer)
+        self._lock = threading.Lock()
+
+    def _encode_one(self, text: str, limit: int | None) -> list[int]:
+        return self._encode([text], limit)[0]
 
     def _encode(self, texts: list[str], limit: int | None = None) -> list[list[int]]:
+        if not texts:
+            return []
         with self._lock:
             encoded = self._tokenizer(
                 [self._prefix + text if text else text for text in texts],
@@ -215,6 +253,20 @@ def tokenize_ahead(segments: Segments, tokenizer: TextTokenizer, most: int) -> I
             coming = following
         if coming is not None:
             yield coming.result()
+
+
+def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the texts in order, stripped, as many at a time as a call of the tokenizer takes."""
+    portion: list[str] = []
+    size = 0
+    for text in texts:
+        if portion and (len(portion) == _TEXTS_PER_CALL or size + len(text) > _CHARACTERS_PER_CALL):
+            yield portion
+            portion, size = [], 0
+        portion.append(text.strip())
+        size += len(text)
+    if portion:
+        yield portion
 
 
 def _fingerprint(tokenizer: Any, *roles: Any) -> str:

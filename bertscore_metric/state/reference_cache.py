@@ -7,6 +7,7 @@ import threading
 from torch import Tensor
 
 from bertscore_metric.checks import byte_count
+from bertscore_metric.forks import renew_after_fork
 
 
 class ReferenceCache:
@@ -14,7 +15,7 @@ class ReferenceCache:
 
     References come in the same order epoch after epoch, so a store that lets the oldest go to admit the newest would
     never hold what is asked for next once the corpus is larger than the budget; one that keeps what it has always does.
-    Belongs to one encoder; copies of a metric share it.
+    Belongs to one encoder; copies of a metric share it. A process that is forked begins with an empty one.
 
     Args:
         max_bytes: budget for all embeddings together; 0 keeps nothing.
@@ -32,6 +33,11 @@ class ReferenceCache:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = byte_count("embedding_store_bytes", max_bytes)
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin anew, with a lock of one's own."""
         self._lock = threading.Lock()
         self.clear()
 

@@ -50,16 +50,23 @@ def doubles(values: Any) -> Tensor:
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), max_size=8))
 @settings(deadline=None, max_examples=60)
 def test_f1(pairs: list[tuple[float, float]]) -> None:
-    """F1 is the harmonic mean, and 0 where precision and recall add up to 0 or less."""
+    """F1 is the harmonic mean where both are positive, and 0 elsewhere; it lies between them, and never above 1."""
     found = f1_score(doubles([p for p, _ in pairs]), doubles([r for _, r in pairs]))
-    expected = [2 * p * r / (p + r) if p + r > 0 else 0.0 for p, r in pairs]
+    expected = [2 * p * r / (p + r) if p > 0 and r > 0 else 0.0 for p, r in pairs]
     torch.testing.assert_close(found, doubles(expected), atol=1e-12, rtol=1e-12)
+    assert ((found >= 0) & (found <= 1)).all()
 
 
 def test_f1_where_it_has_no_meaning() -> None:
-    """F1 is 0, not NaN, infinite or above 1, where P + R <= 0."""
-    precision, recall = doubles([0.0, -0.5, 0.3, -0.2, 1.0]), doubles([0.0, 0.5, -0.4, -0.3, 1.0])
-    assert f1_score(precision, recall).tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
+    """F1 is 0, not NaN, infinite, negative or above 1, where a side is not positive; bert_score has -2.659 for one."""
+    precision, recall = doubles([0.0, -0.5, 0.3, -0.2, 0.0185, 1.0]), doubles([0.0, 0.5, -0.4, -0.3, -0.0183, 1.0])
+    assert f1_score(precision, recall).tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+
+
+def test_f1_is_continuous() -> None:
+    """F1 falls to 0 as a side does, and stays there."""
+    side = doubles([1e-3, 1e-6, 1e-9, 0.0, -1e-9])
+    assert (f1_score(side, torch.full_like(side, 0.5)) <= 2 * side.clamp(min=0)).all()
 
 
 # --- weighted mean ----------------------------------------------------------------------------------------------------
@@ -125,6 +132,17 @@ def test_ragged_references() -> None:
     assert index.tolist() == [[0, 1, 0]]
 
 
+@pytest.mark.parametrize("weight", [1e-100, 1e100])
+def test_extreme_weights(weight: float) -> None:
+    """The largest and the smallest weights that a table may hold give the mean, not 0 or NaN."""
+    table = IdfTable({4: weight}, default=weight / 2 if weight > 1 else weight * 2)
+    other = 0.5 if weight > 1 else 2.0
+    segment = [(Side([4, 5], [[0.9, 0.3]], 0), Side([4] * 1000, [[0.9] * 1000], 0))]
+    scores = score_segments(to_matches(1, [segment]), BERT, table)
+    torch.testing.assert_close(scores.precision, torch.tensor([[(0.9 + 0.3 * other) / (1 + other)]]))
+    torch.testing.assert_close(scores.recall, torch.tensor([[0.9]]))
+
+
 # --- segments, against a loop -----------------------------------------------------------------------------------------
 
 
@@ -150,7 +168,7 @@ def corpora(draw: st.DrawFn) -> tuple[int, list[Segment]]:
         return Side(ids, [[random.randint(-64, 64) / 64 for _ in ids] for _ in range(layers)], lost)
 
     def text() -> tuple[list[int], int]:
-        return [random.randint(0, 6) for _ in range(random.randint(0, 4))], random.choice([0, 0, 2])
+        return [random.randint(0, 6) for _ in range(random.randint(0, 4))], random.choice([0, 0, 2, -3])
 
     segments = []
     for n in counts:
@@ -215,9 +233,12 @@ def loop(segment: Segment, layers: int, vocabulary: Vocabulary, idf: IdfTable | 
     for layer in range(layers):
         rows = []
         for candidate, reference in segment:
+            if not text_ids(reference) and any(text_ids(other) for _, other in segment):
+                rows.append((-math.inf,) * 3)  # a missing reference
+                continue
             empty = not text_ids(candidate) or not text_ids(reference)
             p, r = (0.0, 0.0) if empty else (mean(candidate, layer), mean(reference, layer))
-            rows.append((p, r, 2 * p * r / (p + r) if p + r > 0 else 0.0))
+            rows.append((p, r, 2 * p * r / (p + r) if p > 0 and r > 0 else 0.0))
         f = [row[2] for row in rows]
         scores.append((max(row[0] for row in rows), max(row[1] for row in rows), max(f), f.index(max(f))))
     texts = [segment[0][0], *[reference for _, reference in segment]]
@@ -226,11 +247,13 @@ def loop(segment: Segment, layers: int, vocabulary: Vocabulary, idf: IdfTable | 
     return Expected(
         scores,
         empty=not tokens[0] or not any(tokens[1:]),
-        fell_back=any(weigh(side)[1] for pair in segment for side in pair),
+        fell_back=any(
+            weigh(side)[1] for pair, row in zip(segment, rows, strict=True) if row[0] > -1.5 for side in pair
+        ),
         unknown=(unknown[0], sum(unknown[1:])),
         tokens=(tokens[0], sum(tokens[1:])),
-        truncated=sum(text.lost > 0 for text in texts),
-        lost=sum(text.lost for text in texts),
+        truncated=sum(text.lost != 0 for text in texts),
+        lost=sum(abs(text.lost) for text in texts) * (-1 if any(text.lost < 0 for text in texts) else 1),
         windows=sum(len(range(0, len(text.ids) - WINDOW.size + 2, 2)) for text in texts if len(text.ids) > WINDOW.size),
     )
 

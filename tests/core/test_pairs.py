@@ -249,7 +249,7 @@ def test_entry_that_is_no_text(bad: str) -> None:
         ([*["a"] * 700, value], ["x"] * 701, "candidates[700]"),
         (["a", "b"], ["x", value], "references[1]"),
         (["a", "b"], [value, "y"], "references[0]"),
-        (["a", "b"], [["x"], ["y", value]], "references[1][1]"),
+        (["a", "b"], [["x"], ["", value]], "references[1][1]"),
         (["a", "b"], [["x"], value], "references[1]"),
         (["a", "b"], [value, ["x"]], "references[0]"),
     ):
@@ -304,9 +304,27 @@ def test_missing_values_in_containers(values: Any, message: str) -> None:
     ids=["pyarrow", "pandas", "numpy"],
 )
 def test_missing_values_in_groups(groups: Any) -> None:
-    """A missing reference inside a group is named by both indices."""
-    with pytest.raises(TypeError, match=r"^references\[1\]\[1\] is None; every text must be a str"):
-        parse_segments(["a", "b"], groups)
+    """A missing reference in a group that has a text is blank, and the others keep their places."""
+    assert parse_segments(["a", "b"], groups).groups[1] == ["y", ""]
+
+
+@pytest.mark.parametrize(
+    "missing", [None, math.nan, np.float64("nan"), np.float32("nan"), pd.NA, "", " \t\n"], ids=repr
+)
+def test_every_kind_of_missing_reference(missing: Any) -> None:
+    """`None`, NaN of every kind and blanks are missing beside a text; a number is none of them."""
+    groups = parse_segments(["a"], [[missing, "x", missing]]).groups
+    assert [text.strip() for text in groups[0]] == ["", "x", ""]
+    with pytest.raises(TypeError, match=r"^references\[0\]\[1\] is of type float; every text must be a str"):
+        parse_segments(["a"], [["x", 1.0, missing]])
+
+
+@pytest.mark.parametrize("group", [[None], [None, None], [" ", None], ["", math.nan]], ids=repr)
+def test_groups_without_text(group: list[Any]) -> None:
+    """A group without any text is what it was: a missing value is an error, a blank text a text."""
+    with pytest.raises(TypeError, match=r"^references\[1\]\[\d\] is (None|NaN \(float\)); every text must be a str"):
+        parse_segments(["a", "b"], [["x"], group])
+    assert parse_segments(["a"], [["", " "]]).groups == [["", " "]]
 
 
 def test_missing_group() -> None:
