@@ -10,10 +10,10 @@ from bertscore_metric.core.spelling import bare, visible, visible_text
 from bertscore_metric.optional import explained
 
 if TYPE_CHECKING:
-    from bertscore_metric.analysis.explain import Explanation
+    from bertscore_metric.analysis.explained_pair import ExplainedPair
 
 
-def to_html(explanation: Explanation, *, framed: bool = False) -> str:
+def to_html(explanation: ExplainedPair, *, framed: bool = False) -> str:
     """Return a self-contained page; every text in it is escaped.
 
     Args:
@@ -49,7 +49,7 @@ def _shown(value: Any) -> Any:
     return value if hasattr(value, "__html__") else visible_text(str(value))
 
 
-def view(explanation: Explanation) -> dict[str, Any]:
+def view(explanation: ExplainedPair) -> dict[str, Any]:
     """Return what the templates show of an explanation: numbers, and both texts token by token."""
     e = explanation
     return {

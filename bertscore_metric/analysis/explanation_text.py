@@ -13,14 +13,14 @@ from torch import Tensor
 from bertscore_metric.core.spelling import bare, visible
 
 if TYPE_CHECKING:
-    from bertscore_metric.analysis.explain import Explanation
+    from bertscore_metric.analysis.explained_pair import ExplainedPair
 
 _WIDTH = 100
 # From a token that contributes nothing to the one that contributes most: backgrounds that black text can be read on.
 _SHADES = ("#ffffff", "#e5f5e0", "#c7e9c0", "#a1d99b", "#74c476", "#41ab5d")
 
 
-def to_text(explanation: Explanation, *, color: bool = False) -> str:
+def to_text(explanation: ExplainedPair, *, color: bool = False) -> str:
     """Return both texts and, for each side, a table of its tokens: match, cosine, weight, contribution.
 
     Args:

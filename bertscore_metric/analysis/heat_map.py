@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bertscore_metric.analysis.explain import Explanation
+    from bertscore_metric.analysis.explained_pair import ExplainedPair
 
 _WRITTEN_CELLS = 400  # beyond that, numbers in the cells are too small to read
 _LARGEST_SIDE = 8000  # pixels of a file; what has some 300 tokens on a side is drawn more coarsely
@@ -26,7 +26,7 @@ _DISC, _RING = "#ffd92f", "#d62728"  # yellow and red: one is seen inside the ot
 _MISSING_MARK = "\N{WHITE SQUARE}"
 
 
-def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
+def draw(explanation: ExplainedPair, ax: Axes | None = None) -> Figure:
     """Draw the similarities [cand, ref]: candidate down, reference across, lighter where they are smaller.
 
     A disc marks the match of a candidate's token (its row's largest), a ring that of a reference's token (its column's
@@ -60,13 +60,13 @@ def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
     return figure  # type: ignore[return-value]
 
 
-def write(explanation: Explanation, file: Path) -> None:
+def write(explanation: ExplainedPair, file: Path) -> None:
     """Draw into a file; its ending (.png, .svg, .pdf) says the format."""
     figure = draw(explanation)
     figure.savefig(file, dpi=min(150, int(_LARGEST_SIDE / max(figure.get_size_inches()))))
 
 
-def undrawable(explanation: Explanation) -> set[str]:
+def undrawable(explanation: ExplainedPair) -> set[str]:
     """Return the characters of the tokens that no installed font has, and that would be drawn as squares.
 
     Raises:
@@ -77,7 +77,7 @@ def undrawable(explanation: Explanation) -> set[str]:
     return _fonts("".join(_short(visible(token)) for token in tokens))[1]
 
 
-def _label(ax: Axes, explanation: Explanation, font: float) -> None:
+def _label(ax: Axes, explanation: ExplainedPair, font: float) -> None:
     candidate, reference = (
         [_short(visible(token)) for token in side]
         for side in (explanation.candidate_tokens, explanation.reference_tokens)
@@ -109,7 +109,7 @@ def _short(token: str) -> str:
     return token if len(token) <= _LONGEST_LABEL else f"{token[: _LONGEST_LABEL - 1]}…"
 
 
-def _mark(ax: Axes, explanation: Explanation, cell: float) -> None:
+def _mark(ax: Axes, explanation: ExplainedPair, cell: float) -> None:
     size = (cell * 24) ** 2
     discs = [(match, row) for row, match in enumerate(explanation.candidate_match.tolist()) if match >= 0]
     rings = [(column, match) for column, match in enumerate(explanation.reference_match.tolist()) if match >= 0]
@@ -142,7 +142,7 @@ def _mark(ax: Axes, explanation: Explanation, cell: float) -> None:
         )
 
 
-def _write_values(ax: Axes, explanation: Explanation, font: float) -> None:
+def _write_values(ax: Axes, explanation: ExplainedPair, font: float) -> None:
     similar = explanation.similarity
     middle = (float(similar.min()) + 1) / 2
     for row, values in enumerate(similar.tolist()):
