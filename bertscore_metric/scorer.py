@@ -229,6 +229,7 @@ class BERTScorer:
                 progress=self._verbose,
                 store=store,
                 collector=collector,
+                spell=self.model.tokenizer.beginning,
             )
             self._tell_why_uncompiled(stacklevel=5)
             return matches if self.config.idf is True else self._score(matches, self._idf)
@@ -432,7 +433,6 @@ def _encoder_settings(
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
         rule=batch_rule(device.type, batch_size),
         window=text.window,
-        spell=text.beginning,
     )
 
 
