@@ -294,7 +294,7 @@ class BERTScorer:
         with self.own_arithmetic():
             return match_segments(
                 segments, self.model.encoder, self._settings, progress=self._verbose, store=store, collector=collector,
-                heap=self._heap,
+                heap=self._heap, spell=self.model.tokenizer.beginning,
             )  # fmt: skip
 
     def scored(self, matches: TokenMatches) -> TokenMatches | SegmentScores:
@@ -610,7 +610,6 @@ def _encoder_settings(
         layers=(model.depth or 0) + 1 if config.all_layers else 1,
         rule=batch_rule(device.type, batch_size),
         window=text.window,
-        spell=text.beginning,
     )
 
 

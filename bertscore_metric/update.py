@@ -37,7 +37,6 @@ class EncoderSettings:
         layers: how many layers `embed` returns.
         rule: when a batch is full.
         window: how texts that are too long for the encoder are cut; `None` where none is.
-        spell: returns how a text of token ids begins, for messages; `None` where nobody can tell.
     """
 
     pad_id: int
@@ -47,7 +46,6 @@ class EncoderSettings:
     layers: int
     rule: BatchRule
     window: WindowRule | None = None
-    spell: Callable[[list[int]], str] | None = None
 
 
 def match_segments(
@@ -59,6 +57,7 @@ def match_segments(
     store: ReferenceCache | None = None,
     collector: EmbeddingCollector | None = None,
     heap: Heap | None = None,
+    spell: Callable[[list[int]], str] | None = None,
 ) -> TokenMatches:
     """Embed every distinct text once and match every pair.
 
@@ -70,6 +69,7 @@ def match_segments(
         store: holds embeddings of references from earlier calls, and admits new ones.
         collector: is given the embeddings of every text.
         heap: of the scorer, whose calls add up; by default this one stands alone.
+        spell: returns how a text of token ids begins, for a message; `None` where nobody can tell.
 
     Returns:
         The matches of all pairs in the order of the segments. Memory beyond them is bounded by `EMBEDDING_BYTES` and
@@ -84,7 +84,7 @@ def match_segments(
         )
     except _TooLargeError as error:
         raise torch.OutOfMemoryError(
-            f"A text does not fit into the memory of the encoder's device: {_place(segments, error.text, settings)}. "
+            f"A text does not fit into the memory of the encoder's device: {_place(segments, error.text, spell)}. "
             f"Lower max_length, or use another device. ({error.__cause__})"
         ) from error.__cause__
 
@@ -167,7 +167,7 @@ class _TooLargeError(Exception):
         self.text = text
 
 
-def _place(segments: TokenizedSegments, text: int, settings: EncoderSettings) -> str:
+def _place(segments: TokenizedSegments, text: int, spell: Callable[[list[int]], str] | None) -> str:
     """Return where a text stands first among the segments that are scored together, its length and its beginning."""
     texts, counts = segments.texts, segments.reference_counts
     segment_of = ragged.owners(counts)
@@ -181,7 +181,7 @@ def _place(segments: TokenizedSegments, text: int, settings: EncoderSettings) ->
         where = f"reference{number} of candidate {segment}"
     first, length = int(ragged.starts(texts.lengths)[text]), int(texts.lengths[text])
     ids = texts.ids[first : first + length].tolist()
-    begins = "" if settings.spell is None else f", which begins {settings.spell(ids)!r}"
+    begins = "" if spell is None else f", which begins {spell(ids)!r}"
     return f"{where} (of {len(counts)} that are scored together, counted from 0), {length} tokens{begins}"
 
 

@@ -140,6 +140,7 @@ def test_out_of_memory_halves_the_batch() -> None:
     assert fake.n_texts == 8
 
 
+@pytest.mark.filterwarnings("ignore:.*precision and recall above 0:bertscore_metric.BERTScoreWarning")  # random vectors
 def test_every_distinct_text_is_embedded_once() -> None:
     """Repeated texts, and candidates that are also references, cost nothing, also across a call's chunks."""
     fake = HashEncoder()
@@ -149,6 +150,7 @@ def test_every_distinct_text_is_embedded_once() -> None:
     assert result.n_segments == 16
 
 
+@pytest.mark.filterwarnings("ignore:.*precision and recall above 0:bertscore_metric.BERTScoreWarning")  # random vectors
 def test_every_distinct_text_is_embedded_once_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that a later chunk needs again is kept, within the budget."""
     texts = ["the cat", "a dog", "I like lemons.", "Go go", "the old chef found two bananas."]
