@@ -256,9 +256,9 @@ def _notable(scoring: PairScoring, texts: Texts, sides: Mapping[str, Sequence[st
     judged = torch.arange(len(numbers)) < len(texts.sides[0])
     on = torch.stack([judged, ~judged], dim=1).long() if len(texts.sides) == 2 else torch.tensor([1, 0])
     lost, none = texts.tokens.lost[numbers], torch.zeros(len(numbers), dtype=torch.int64)
-    row = torch.zeros(1, len(numbers))
+    row = torch.ones(1, len(numbers))  # no score is low enough to be told
     parts = (unknown[numbers, None] * on, tokens[numbers, None] * on, (lost > 0).long(), lost, none)
-    scores = SegmentScores(row, row, row, row.long(), none.bool(), none.bool(), *parts)
+    scores = SegmentScores(row, row, row, none[None], none.bool(), none.bool(), *parts)
     yield from warnings_for(scores, limit=scoring.tokenizer.limit)
 
 

@@ -174,6 +174,7 @@ def test_every_idf_has_its_own_signature() -> None:
     assert scorer_of({"idf": tuple(IDF["texts"])}).signature["idf"] == values["texts"]
 
 
+@pytest.mark.filterwarnings("ignore:max_length=1000000 is above")
 def test_what_takes_effect_counts() -> None:
     """A setting above the model's limit, or one that names the default, has the signature of what it amounts to."""
     assert scorer_of({"max_length": 10**6}).signature == scorer_of({}).signature

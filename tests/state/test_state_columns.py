@@ -87,15 +87,14 @@ def test_scores_survive_columns(layers: int, long_text: str) -> None:
 
 
 def test_lost_tokens_survive_columns() -> None:
-    """Tokens lost, and at least lost, are kept; more than their bits hold become at least what they hold."""
+    """Tokens lost, and at least lost, are kept."""
     lost = torch.tensor([0, 7, -7, 2**20 - 1, 2**20, -(2**21)])
     row, no = torch.zeros(1, 6), torch.zeros(6, dtype=torch.bool)
     pair, zero = torch.zeros(6, 2, dtype=torch.int64), torch.zeros(6, dtype=torch.int64)
     best = torch.full((1, 6), 2**31 - 1)
     scores = SegmentScores(row, row, row, best, ~no, ~no, pair, pair, (lost != 0).long(), lost, zero)
     found = columns_to_scores(scores_to_columns(scores), 1)
-    most = 2**20 - 1
-    assert found.lost.tolist() == [0, 7, -7, most, -most, -most]
+    assert torch.equal(found.lost, lost)
     assert found.truncated.tolist() == [0, 1, 1, 1, 1, 1]
     assert found.windows.tolist() == [0] * 6
     assert torch.equal(found.best_reference, best)
