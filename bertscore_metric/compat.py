@@ -192,7 +192,7 @@ class BERTScorer:
 
     @property
     def hash(self) -> str:
-        """Signature of the settings; with `idf=True` it says `idf:corpus` until the weights are computed."""
+        """Signature of the settings; with `idf=True` its idf is `corpus` until the weights are computed."""
         return str(self._core.signature)
 
     def compute_idf(self, sents: Any) -> None:
