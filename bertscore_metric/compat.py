@@ -234,7 +234,7 @@ class BERTScorer:
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError, ValueError: a text is no `str` or has no tokens, or the scorer has `all_layers`.
+            TypeError, ValueError: a text is not a `str` or has no tokens, or the scorer has `all_layers`.
         """
         if self.all_layers:
             raise ValueError("plot_example shows one layer: use a BERTScorer with num_layers=..., without all_layers.")
