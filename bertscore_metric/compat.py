@@ -195,7 +195,7 @@ class BERTScorer:
 
     @property
     def hash(self) -> str:
-        """Signature of the settings; with `idf=True` it says `idf:corpus` until the weights are computed."""
+        """Signature of the settings; with `idf=True` its idf is `corpus` until the weights are computed."""
         return str(self._core.signature)
 
     def compute_idf(self, sents: Any) -> None:
@@ -237,7 +237,7 @@ class BERTScorer:
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError, ValueError: a text is no `str` or has no tokens, or the scorer has `all_layers`.
+            TypeError, ValueError: a text is not a `str` or has no tokens, or the scorer has `all_layers`.
         """
         if self.all_layers:
             raise ValueError("plot_example shows one layer: use a BERTScorer with num_layers=..., without all_layers.")

@@ -88,7 +88,7 @@ class BERTScorer:
         model_name_or_path: a hub name, a folder, or `offline` (the model of the extra `[offline]`).
         model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
         tokenizer: a transformers tokenizer, for `model` or `encoder`.
-        encoder: an own `Encoder` instead of a model, with `tokenizer`.
+        encoder: your own `Encoder` instead of a model, with `tokenizer`.
         batch_size: most texts in an encoder batch; by default as many as fit the batch's token budget.
         device: `cpu`, `cuda:1`, `mps`, a number, or a `torch.device`; by default the first GPU, else the CPU.
         verbose: show a progress bar on stderr.
@@ -515,7 +515,7 @@ class BERTScorer:
     def to_device(self, device: str | int | torch.device) -> BERTScorer:
         """Return a scorer of the same settings, without a stream, whose encoder runs on another device.
 
-        The model is copied there, never moved, for others may use it; an own encoder stays where it is.
+        The model is copied there, never moved, for others may use it; a custom encoder stays where it is.
         """
         other = copy.copy(self)
         other.reset()
@@ -639,7 +639,7 @@ def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
         return None
     layer = None if config.all_layers else model.num_layers
     if layer is None and not config.all_layers:
-        raise ValueError("rescale_with_baseline with an own encoder= needs its num_layers, to find the baseline's row.")
+        raise ValueError("rescale_with_baseline with your own encoder= needs its num_layers, to find the baseline.")
     return find_baseline(
         lang=config.lang, model=model.name, num_layers=layer, depth=model.depth, path=config.baseline_path
     )

@@ -120,5 +120,5 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
 
 
 def _one_word(value: str) -> str:
-    """Return a value without what ends a value or a line: names of folders and own encoders may hold anything."""
+    """Return a value without what ends a value or a line: names of folders and custom encoders may hold anything."""
     return "".join(f"%{ord(c):02X}" if c == "|" or not c.isprintable() else c for c in value)

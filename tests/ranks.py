@@ -1,4 +1,4 @@
-"""Jobs for real processes that talk over gloo; children import this module by its name, so it is no test file."""
+"""Jobs for real processes that talk over gloo; children import this module by its name, so it is not a test file."""
 
 import os
 import warnings

@@ -143,7 +143,7 @@ def test_tune_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "-c", "a.txt", "short.txt", "-r", "r.txt", *BERT], "short.txt has 1 candidate, but r.txt has 5"),
         (["calibrate"], "Give --systems FILES with --references, or saved --scores FILES, or --add"),
         (["calibrate", "--scores", "a.json"], "Name people's scores of the systems: --human FILE"),
-        (["calibrate", "--add", "human.tsv", "r.tsv"], "human.tsv is no file of `bertscore-metric calibrate`"),
+        (["calibrate", "--add", "human.tsv", "r.tsv"], "human.tsv is not a file of `bertscore-metric calibrate`"),
         (["tune"], "Name judged segments (--data FILE), or judged systems: --systems"),
         (["tune", "--data", "r.tsv", "--systems", "a.txt"], "--data judges segments, --systems and --human judge"),
         (["tune", "--data", "r.tsv"], "Name what is judged: --model NAME, saved --scores FILES, or --with"),

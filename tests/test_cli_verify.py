@@ -143,9 +143,9 @@ def test_idf_table_and_baseline(folder: Path, capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         (["nothing.json"], "No file 'nothing.json' with recorded values; `verify --record FILE` writes one."),
-        (["text.txt"], "text.txt is no file of `bertscore-metric verify --record`: Expecting value: "),
-        (["bytes"], "bytes is no file of `bertscore-metric verify --record`: 'utf-8' codec can't decode "),
-        (["result.json"], "result.json is no file of `bertscore-metric verify --record`: it does not say that "),
+        (["text.txt"], "text.txt is not a file of `bertscore-metric verify --record`: Expecting value: "),
+        (["bytes"], "bytes is not a file of `bertscore-metric verify --record`: 'utf-8' codec can't decode "),
+        (["result.json"], "result.json is not a file of `bertscore-metric verify --record`: it does not say that "),
         (["later.json"], "later.json has the format 99, and this version reads formats up to 1; upgrade "),
         (["foreign.json"], "foreign.json: Unknown setting 'colour'. Known: "),
         (["nameless.json"], "nameless.json names no model; say with --model which one it is about."),

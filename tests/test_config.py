@@ -292,7 +292,7 @@ def test_unknown_setting_like_no_other() -> None:
 
 @pytest.mark.parametrize("name", [1, True, None])
 def test_setting_whose_name_is_no_text(name: Any) -> None:
-    """A name that is no text, such as the True that YAML makes of `on`, is an unknown setting like any other."""
+    """A name that is not a text, such as the True that YAML makes of `on`, is an unknown setting like any other."""
     with pytest.raises(ValueError, match=f"^Unknown setting {name!r}"):
         ScoreConfig.from_mapping({name: True})
 

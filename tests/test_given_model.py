@@ -1,4 +1,4 @@
-"""Model objects as people hold them: wrapped, patched, hooked, offloaded, pruned; what is no model is a sentence."""
+"""Model objects as people hold them: wrapped, patched, hooked, offloaded, pruned; what is not a model is a sentence."""
 
 import pickle
 import threading
@@ -443,7 +443,7 @@ def test_the_model_in_a_sentence_transformer() -> None:
     assert f1(BERTScorer(model=given, tokenizer=given, num_layers=LAYER)) == right()
     assert plain_model(nn.DataParallel(given[0])) is model
     assert portrait(given) == before
-    with pytest.raises(TypeError, match="takes a model of transformers, got a SentenceTransformer; pass an own enc"):
+    with pytest.raises(TypeError, match="takes a model of transformers, got a SentenceTransformer; pass your own enc"):
         scorer_of(SentenceTransformer(nn.Linear(2, 2)))
 
 
@@ -507,7 +507,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pipeline("feature-extraction", load(), tokenizer=tokenizer(), device="cpu"),
         r"got a FeatureExtractionPipeline; pass the one it holds, its .model, with tokenizer= its .tokenizer, or name",
     ),
-    "module": (lambda: nn.Linear(2, 2), r"takes a model of transformers, got a Linear; pass an own encoder=, or name"),
+    "module": (lambda: nn.Linear(2, 2), r"takes a model of transformers, got a Linear; pass your own encoder=, or"),
     "holder": (Holder, r"got a Holder; pass the one it holds, its .body.bert, or name the model"),
     "encoder": (
         lambda: shared_scorer("bert", num_layers=1).model.encoder,

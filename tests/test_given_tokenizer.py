@@ -1,4 +1,4 @@
-"""Tokenizer objects as people hold them; what is no tokenizer is a sentence."""
+"""Tokenizer objects as people hold them; what is not a tokenizer is a sentence."""
 
 import threading
 from collections.abc import Callable

@@ -254,13 +254,13 @@ def test_own_encoder_in_the_signature() -> None:
 
 
 def test_own_encoder_with_layers() -> None:
-    """An own encoder may return several layers, and each is scored."""
+    """A custom encoder may return several layers, and each is scored."""
     result = own(LayeredEncoder(), all_layers=True).score(CANDIDATES, REFERENCES)
     assert result.f1.shape == (3, 4)
     assert result.best_reference.shape == (3, 4)
     assert len(result.mean.f1) == 3  # type: ignore[arg-type]
     torch.testing.assert_close(result.f1[0], own(HashEncoder()).score(CANDIDATES, REFERENCES).f1)
-    with pytest.raises(ValueError, match="all_layers with an own encoder= needs its num_layers"):
+    with pytest.raises(ValueError, match="all_layers with your own encoder= needs its num_layers"):
         own(HashEncoder(), all_layers=True)
     with pytest.raises(ValueError, match="returned 3 layers where 1 was expected"):
         own(LayeredEncoder()).score(CANDIDATES, REFERENCES)
@@ -287,7 +287,7 @@ def test_what_an_encoder_needs() -> None:
         BERTScorer(encoder=HashEncoder, tokenizer=tokenizer())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="encoder= needs tokenizer="):
         BERTScorer(encoder=HashEncoder())
-    with pytest.raises(ValueError, match="an own encoder= has chosen its layer"):
+    with pytest.raises(ValueError, match="your own encoder= has chosen its layer"):
         own(HashEncoder(), num_layers=3)
     with pytest.raises(ValueError, match="model_name_or_path and encoder each name a model"):
         BERTScorer("offline", encoder=HashEncoder(), tokenizer=tokenizer())

@@ -56,7 +56,7 @@ def test_users_that_move_together_share_again() -> None:
 
 
 def test_an_own_encoder_stays_where_it_is() -> None:
-    """An own encoder is not copied to another device."""
+    """A custom encoder is not copied to another device."""
     fake = HashEncoder()
     shared = ScorerHandle(ScoreConfig(), store_bytes=0, device=None, encoder=fake, tokenizer=tokenizer())
     assert shared.to_device(torch.device("meta")).scorer.model.encoder is fake

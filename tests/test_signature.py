@@ -231,7 +231,7 @@ def test_own_tokenizer() -> None:
 
 
 def test_own_encoder() -> None:
-    """An own encoder is named by its class and known by its fingerprint."""
+    """A custom encoder is named by its class and known by its fingerprint."""
     tokenizer = AutoTokenizer.from_pretrained(model_path("bert"))
     encoder = HashEncoder()
     signature = BERTScorer(encoder=encoder, tokenizer=tokenizer).signature
@@ -244,7 +244,7 @@ def test_own_encoder() -> None:
 
 @pytest.mark.parametrize("fingerprint", ["a|b", "a|b:c", "a:b", " a ", "a\nb"])
 def test_own_encoder_with_an_odd_fingerprint(fingerprint: str) -> None:
-    """A signature is one line that is read back as it was, whatever an own encoder calls itself."""
+    """A signature is one line that is read back as it was, whatever a custom encoder calls itself."""
     encoder = HashEncoder()
     encoder.fingerprint = fingerprint
     signature = BERTScorer(encoder=encoder, tokenizer=AutoTokenizer.from_pretrained(model_path("bert"))).signature
@@ -317,7 +317,7 @@ def test_parse_of_a_scorers_signature() -> None:
 
 @pytest.mark.parametrize("text", ["", "model", "model:bert|layer", ":bert", "model:bert||layer:2", "model:bert|"])
 def test_parse_what_is_no_signature(text: str) -> None:
-    """A text that is no signature is shown beside what one looks like."""
+    """A text that is not a signature is shown beside what one looks like."""
     with pytest.raises(
         ValueError, match=rf"^Not a signature: {re.escape(repr(text))}; expected key:value\|key:value\|"
     ):

@@ -96,8 +96,8 @@ def test_what_is_known_beside_it() -> None:
             "layer:own",
             r"^layer:own in the signature is an encoder of somebody's own, which no setting names; a program",
         ),
-        ("layer:two", r"^layer:two in the signature is no whole number\.$"),
-        ("maxlen:-1", r"^maxlen:-1 in the signature is no whole number\.$"),
+        ("layer:two", r"^layer:two in the signature is not a whole number\.$"),
+        ("maxlen:-1", r"^maxlen:-1 in the signature is not a whole number\.$"),
         ("special:maybe", r"^special:maybe in the signature is not known; it may be match, skip\.$"),
         ("compiled:no", r"^compiled:no in the signature is not known; it may be yes, auto\.$"),
         ("empty:drop", r"^empty must be one of score, skip; got 'drop'\.$"),
@@ -112,7 +112,7 @@ def test_what_is_known_beside_it() -> None:
     ],
 )
 def test_what_it_cannot_tell(line: str, message: str) -> None:
-    """What is no signature, or does not tell a setting, is an error that says what to give."""
+    """What is not a signature, or does not tell a setting, is an error that says what to give."""
     with pytest.raises(ValueError, match=message):
         ScoreConfig.from_signature(line)
 

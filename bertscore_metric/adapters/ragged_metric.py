@@ -196,7 +196,7 @@ class RaggedMetric(Metric):
         """Add the rows of another metric, or of its `metric_state`, behind one's own.
 
         Raises:
-            ValueError: it is no such state, or one of other settings; nothing is changed.
+            ValueError: it is not such a state, or one of other settings; nothing is changed.
         """
         if isinstance(incoming_state, Metric) and not isinstance(incoming_state, RaggedMetric):
             raise ValueError(
@@ -433,7 +433,7 @@ class RaggedMetric(Metric):
         return torch.distributed.get_rank(self.process_group) if self._meets_others() else 0
 
     def _meets_others(self) -> bool:
-        # With an own `dist_sync_fn` the others need not be torch's; how many they are is then for the user to know.
+        # With a custom `dist_sync_fn` the others need not be torch's; how many they are is then for the user to know.
         return bool(self.distributed_available_fn()) and torch.distributed.is_initialized()
 
 

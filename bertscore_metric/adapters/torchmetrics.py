@@ -90,7 +90,7 @@ class BERTScore(RaggedMetric):
         truncation: `True` cuts long texts, as by default; `False` refuses them (`long_text="error"`).
         reduction: `mean` for numbers (over segments, so right for uneven ranks), `none` for vectors [segment], or
             [layer, segment] with `all_layers`, which needs it.
-        encoder: an own `Encoder` instead of a model, with `tokenizer`.
+        encoder: your own `Encoder` instead of a model, with `tokenizer`.
         keep_embeddings: keep the embeddings of all tokens (`kept_embeddings`). They are large: 1.5 kB a token with 384
             dimensions. Updates are then encoded at once, not gathered.
         kept_embeddings_bytes: most bytes that they may take; an update beyond it is an error.

@@ -96,7 +96,7 @@ def to_rows(batches: Sequence[Any], name: str) -> list[Row]:
     """Return the ids of each row of all batches, also where they are floats; ids below 0 are still there.
 
     Raises:
-        TypeError: fractions, text, or anything else that is no id.
+        TypeError: fractions, text, or anything else that is not an id.
     """
     rows: list[Row] = []
     for batch in batches:

@@ -29,7 +29,7 @@ class EveryLayer:
     its blocks (the final norm of T5, Llama, ModernBERT and others), which is therefore applied here to every layer.
 
     Args:
-        encoder: a `HuggingFaceEncoder` of all layers (`num_layers=None`), or an own encoder of several layers, which
+        encoder: a `HuggingFaceEncoder` of all layers (`num_layers=None`), or a custom encoder of several layers, which
             are taken as they are.
 
     Raises:

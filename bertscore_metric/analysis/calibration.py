@@ -147,7 +147,7 @@ class Calibration:
                 int(data["n_systems"]),
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{source} is no file of `bertscore-metric calibrate` ({error!r}).") from None
+            raise ValueError(f"{source} is not a file of `bertscore-metric calibrate` ({error!r}).") from None
 
 
 def calibrate(

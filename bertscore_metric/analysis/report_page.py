@@ -127,7 +127,7 @@ def write_sample(
 
 
 def check_sample(path: Path) -> None:
-    """Refuse to write a sample over a file that holds judgements, or that is no sample.
+    """Refuse to write a sample over a file that holds judgements, or that is not a sample.
 
     Raises:
         ValueError: it would be lost; the message says what to do.

@@ -69,14 +69,14 @@ def read_record(text: str, name: str) -> Record:
     try:
         content = json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no file of `bertscore-metric verify --record`: {error}.") from None
+        raise ValueError(f"{name} is not a file of `bertscore-metric verify --record`: {error}.") from None
     if not isinstance(content, dict) or content.get("file") != _KIND:
         raise ValueError(
-            f"{name} is no file of `bertscore-metric verify --record`: it does not say that it holds {_KIND!r}."
+            f"{name} is not a file of `bertscore-metric verify --record`: it does not say that it holds {_KIND!r}."
         )
     number = content.get("format")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"{name} has the format {number!r}, which is no number from 1 on; record it again.")
+        raise ValueError(f"{name} has the format {number!r}, which is not a whole number from 1 up; record it again.")
     if number > FORMAT:
         raise ValueError(
             f"{name} has the format {number}, and this version reads formats up to {FORMAT}; upgrade bertscore_metric."

@@ -30,8 +30,8 @@ _PHRASES = {
     "give it one: IdfTable(weights, default=...), or a collections.defaultdict": 'give it one under the key "default"',
     "leave device out": "leave --device out",
     "give the texts or the table as idf": "give the texts with --idf-texts or the table with --idf-table",
-    ", or pass an own encoder=.": ".",
-    "Pass an own encoder= instead.": "Only a program can pass an encoder of its own instead.",
+    ", or pass your own encoder=.": ".",
+    "Pass your own encoder= instead.": "Only a program can pass an encoder of its own instead.",
     "an argument of BERTScorer and not a setting": "an option, where the command has it, and not a setting",
 }
 _WORDS = {name for name in _OPTIONS if "_" not in name}  # also plain English, so not options wherever they stand

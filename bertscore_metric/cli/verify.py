@@ -95,7 +95,7 @@ def _read(file: str) -> Record:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is no file of `bertscore-metric verify --record`: {error}.") from None
+        raise ValueError(f"{file} is not a file of `bertscore-metric verify --record`: {error}.") from None
     return read_record(text, file)
 
 

@@ -42,7 +42,7 @@ def find_baseline(
 
     Raises:
         ValueError: there is no such baseline; the message says which exist.
-        FileNotFoundError: `path` is no file.
+        FileNotFoundError: `path` is not a file.
     """
     if path is not None:
         rows: Rows = read_baseline(path)
@@ -68,7 +68,7 @@ def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line is no such row, a layer occurs twice, or a value is not below 1; named by its line.
+        ValueError: a line is not such a row, a layer occurs twice, or a value is not below 1; named by its line.
     """
     file = user_path(path)
     if not file.is_file():
@@ -76,7 +76,7 @@ def read_baseline(path: str) -> dict[int, tuple[float, float, float]]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no baseline file: {error}.") from None
+        raise ValueError(f"{path} is not a baseline file: {error}.") from None
     separator = "\t" if lines and "\t" in lines[0] else ","
     rows: dict[int, tuple[float, float, float]] = {}
     for number, cells in enumerate(csv.reader(lines, delimiter=separator), 1):

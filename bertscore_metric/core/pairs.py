@@ -134,7 +134,7 @@ def check_texts(values: Any, name: str) -> list[str]:
     """Return `values` as a list of plain `str`, or say which entry is not a text.
 
     Raises:
-        TypeError: `values` is no sequence of texts, or an entry is no `str` (named by its index and type).
+        TypeError: `values` is not a sequence of texts, or an entry is not a `str` (named by its index and type).
         ValueError: an entry holds a lone surrogate, which is no valid Unicode and which no tokenizer accepts.
     """
     texts = []

@@ -22,7 +22,7 @@ def signature_settings(line: str, given: Collection[str] = ()) -> dict[str, Any]
 
     Raises:
         ValueError: no signature, an unknown key or value, or one from which the setting cannot be told (the hash of an
-            idf table, of a baseline that no table has, an own encoder); the message says what to give.
+            idf table, of a baseline that no table has, a custom encoder); the message says what to give.
     """
     settings: dict[str, Any] = {}
     parts = _parts(line)
@@ -67,7 +67,7 @@ def _idf(value: str) -> bool:
 def _number(key: str) -> Callable[[str], int]:
     def read(value: str) -> int:
         if not value.isdecimal():
-            raise ValueError(f"{key}:{value} in the signature is no whole number.")
+            raise ValueError(f"{key}:{value} in the signature is not a whole number.")
         return int(value)
 
     return read

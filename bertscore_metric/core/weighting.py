@@ -80,7 +80,7 @@ class IdfTable(Mapping[int, float]):
         default: weight of an id that is not listed; `None` makes such an id an error.
 
     Raises:
-        TypeError, ValueError: an id is no int, or a weight is negative, not finite, or out of range.
+        TypeError, ValueError: an id is not an int, or a weight is negative, not finite, or out of range.
 
     Example:
         >>> table = IdfTable({7: 0.5}, default=2.0)
@@ -237,7 +237,7 @@ def _token_id(token: Any) -> int:
             f"idf must map token ids (int) to weights, got the key {token!r} of type {type(token).__name__}."
         )
     if not 0 <= token < _MOST_IDS:
-        raise ValueError(f"idf must map token ids to weights; {token} is no token id.")
+        raise ValueError(f"idf must map token ids to weights; {token} is not a token id.")
     return int(token)
 
 

@@ -109,7 +109,7 @@ def read_numbers(path: str, column: str) -> list[float]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: no table, no such column, or a cell that is no finite number; the message names line or columns.
+        ValueError: no table, no such column, or a cell that is not a finite number; the message names line or columns.
     """
     if not _is_table(path):
         _refuse_columns(path, [column])
@@ -126,7 +126,7 @@ def column_names(path: str) -> list[str]:
         ValueError: no table, not UTF-8, or a broken line.
     """
     if not _is_table(path):
-        raise ValueError(f"{path} is no table; use .tsv, .csv or .jsonl with named columns.")
+        raise ValueError(f"{path} is not a table; use .tsv, .csv or .jsonl with named columns.")
     return _load_table(path)[0]
 
 

@@ -67,7 +67,7 @@ def depth(config: Any) -> int:
         if isinstance(value, int):
             return value
     raise NotImplementedError(
-        f"Cannot tell how many layers a {config.model_type} model has; pass an own encoder= instead."
+        f"Cannot tell how many layers a {config.model_type} model has; pass your own encoder= instead."
     )
 
 
@@ -106,7 +106,7 @@ def block_list(body: Any) -> str:
     if len(outermost) != 1:
         raise NotImplementedError(
             f"Cannot tell the blocks of a {body.config.model_type} model: found {outermost or 'no list'} of length "
-            f"{total}. Pass an own encoder= instead."
+            f"{total}. Pass your own encoder= instead."
         )
     return str(outermost[0])
 

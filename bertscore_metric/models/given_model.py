@@ -137,7 +137,7 @@ def _refuse_kind(model: Any) -> None:
         if _is_transformers(model):
             return
         held = next((name for name, child in model.named_modules() if _is_transformers(child)), None)
-        instead = f"pass the one it holds, its .{held}," if held else "pass an own encoder=,"
+        instead = f"pass the one it holds, its .{held}," if held else "pass your own encoder=,"
     elif isinstance(getattr(model, "model", None), nn.Module):  # a pipeline, a trainer
         instead = "pass the one it holds, its .model, with tokenizer= its .tokenizer,"
     elif hasattr(model, "embed") and hasattr(model, "fingerprint"):
@@ -187,7 +187,7 @@ def _quantized(what: str) -> str:
 def _shared_weights(model: nn.Module) -> dict[int, Any]:
     """Return what stands for tensors in a copy that shares them: themselves, or where they are offloaded, their values.
 
-    A tensor that is no leaf (what a hook of pruning or weight norm computed) cannot be copied, and is detached.
+    A tensor that is not a leaf (what a hook of pruning or weight norm computed) cannot be copied, and is detached.
     """
     shared: dict[int, Any] = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
     for module in model.modules():

@@ -32,7 +32,7 @@ def padding_changes_embeddings(
         embed: tokens -> [text, token, dim], or [layer, text, token, dim] for several layers.
         model_type: for messages.
         vocabulary: number of ids.
-        pad_id: an id that is no text.
+        pad_id: an id that is not a text.
         noise: largest relative difference that counts as none.
         n_layers: how many layers `embed` returns; `None` for one, without that axis.
         first_block: what the first of several layers must enter; `None` if that cannot be told.
@@ -45,7 +45,7 @@ def padding_changes_embeddings(
     def unsupported(reason: str) -> NotImplementedError:
         instead = "Take" if n_layers is None else "Score one of its layers (num_layers=...), take"
         return NotImplementedError(
-            f"A {model_type} model cannot be used so: it {reason}. {instead} another model, or pass an own encoder=."
+            f"A {model_type} model is not supported: it {reason}. {instead} another model, or pass your own encoder=."
         )
 
     ids = torch.linspace(vocabulary // 5, vocabulary * 4 // 5, 10).long()
@@ -60,8 +60,8 @@ def padding_changes_embeddings(
         raise
     except Exception as error:  # whatever a model that is not made for this raises
         reason = (" ".join(str(error).split()) or type(error).__name__).split(". ")[0].rstrip(".")
-        what = "on texts of any length alone" if n_layers is None else "with all_layers on texts of any length alone"
-        raise unsupported(f"does not run {what} ({reason})") from error
+        what = "plain texts of every length" + ("" if n_layers is None else " with all_layers")
+        raise unsupported(f"cannot encode {what} ({reason})") from error
     if tuple(alone.shape[:-1]) != ((1, 3) if n_layers is None else (n_layers, 1, 3)):
         raise unsupported(f"gives {list(alone.shape)} for one text of 3 tokens, not one embedding per token and layer")
     if entering and not any(same_embeddings(form, alone[0], noise) for form in _forms(entering, like=alone[0])):

@@ -1,4 +1,4 @@
-"""A name, objects or an own encoder -> the encoder and the tokenizer that belong together."""
+"""A name, objects or a custom encoder -> the encoder and the tokenizer that belong together."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class ScoringModel:
     Args:
         encoder: turns tokens into embeddings.
         tokenizer: turns texts into the encoder's tokens.
-        name: hub name, name of the folder, or class of an own encoder.
-        num_layers: the layer in use; `None` for all of them, or an own encoder that does not say.
-        depth: how many layers there are; `None` for an own encoder that does not say.
-        dim: size of an embedding; `None` for an own encoder that does not say.
+        name: hub name, name of the folder, or class of a custom encoder.
+        num_layers: the layer in use; `None` for all of them, or a custom encoder that does not say.
+        depth: how many layers there are; `None` for a custom encoder that does not say.
+        dim: size of an embedding; `None` for a custom encoder that does not say.
     """
 
     encoder: Encoder
@@ -91,7 +91,7 @@ def use_model(config: ScoreConfig, device: torch.device, model: Any, tokenizer: 
 
 
 def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> ScoringModel:
-    """Use an own encoder.
+    """Use a custom encoder.
 
     Raises:
         TypeError: it lacks `embed` or `fingerprint`.
@@ -107,12 +107,12 @@ def use_encoder(config: ScoreConfig, encoder: Encoder, tokenizer: Any) -> Scorin
             f"lacks; see bertscore_metric.Encoder."
         )
     if config.num_layers is not None:
-        raise ValueError("num_layers chooses a layer of a named model; an own encoder= has chosen its layer.")
+        raise ValueError("num_layers chooses a layer of a named model; your own encoder= has chosen its layer.")
     if config.compile:
-        raise ValueError("compile is for a named model or model=; an own encoder= compiles itself, if it likes.")
+        raise ValueError("compile is for a named model or model=; your own encoder= compiles itself, if it can.")
     layers = getattr(encoder, "num_layers", None)
     if config.all_layers and layers is None:
-        raise ValueError("all_layers with an own encoder= needs its num_layers: embed returns num_layers + 1 layers.")
+        raise ValueError("all_layers with your own encoder= needs its num_layers: embed returns num_layers + 1 layers.")
     text_tokenizer = TextTokenizer(
         tokenizer,
         position_limit=getattr(encoder, "max_length", None),

@@ -40,7 +40,7 @@ def default_layer(model: str) -> int | None:
 
 
 def canonical_name(model: str) -> str:
-    """Return the name under which the tables know this model, the name itself if it is no alias.
+    """Return the name under which the tables know this model, the name itself if it is not an alias.
 
     Args:
         model: hub name or path.

@@ -21,7 +21,7 @@ class ReferenceCache:
         max_bytes: budget for all embeddings together; 0 keeps nothing.
 
     Raises:
-        TypeError, ValueError: the budget is no number of bytes, or negative.
+        TypeError, ValueError: the budget is not a number of bytes, or negative.
 
     Example:
         >>> import torch

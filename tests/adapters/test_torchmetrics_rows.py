@@ -310,7 +310,7 @@ def test_damaged_states_are_refused(kind: str) -> None:
 
 
 def test_own_gathering_without_torch_distributed() -> None:
-    """With an own `dist_sync_fn` and no process group of torch's, checkpoints and gathered embeddings work."""
+    """With a custom `dist_sync_fn` and no process group of torch's, checkpoints and gathered embeddings work."""
     metric = own(
         keep_embeddings=True, dist_sync_fn=lambda tensor, group: [tensor, tensor], distributed_available_fn=lambda: True
     )
@@ -407,7 +407,7 @@ def test_group_of_members_with_and_without_embeddings() -> None:
     ],
 )
 def test_arguments_about_memory(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    """What is no number of bytes, or neither True nor False, is refused at construction."""
+    """What is not a number of bytes, or neither True nor False, is refused at construction."""
     with pytest.raises(error, match=message):
         own(**arguments)
 

@@ -63,7 +63,7 @@ def test_file() -> None:
     data = json.loads(found.to_json())
     assert (data["signature"], data["n_pairs"], data["n_systems"]) == (str(SIGNATURE), 10, 5)
     assert sum(row["n_pairs"] for row in data["by_size"]) == 10
-    with pytest.raises(ValueError, match=r"c\.json is no file of `bertscore-metric calibrate`"):
+    with pytest.raises(ValueError, match=r"c\.json is not a file of `bertscore-metric calibrate`"):
         Calibration.from_json('{"signature": "a:b"}', "c.json")
 
 

@@ -279,7 +279,7 @@ def with_noise(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
 
 
 def test_noise_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise of float32's size is no difference, though hashes are others; a hundred times of it is one."""
+    """Noise of float32's size is not a difference, though hashes are others; a hundred times of it is one."""
     values = recorded("llama")
     with_noise(monkeypatch, 1e-6)
     stages, _ = stages_of("llama")
@@ -318,7 +318,7 @@ def test_tolerances() -> None:
 
 
 def test_rescaled_scores_may_be_further_apart() -> None:
-    """Noise that the raw scores may have is no difference once it is divided by 1 - b."""
+    """Noise that the raw scores may have is not a difference once it is divided by 1 - b."""
     values = recorded("distilbert")
     high = dataclasses.replace(values, baseline=[[0.9, 0.9, 0.9]])
     moved = dataclasses.replace(high, rescaled=[[one + 5e-5 for one in row] for row in high.rescaled])
@@ -392,7 +392,7 @@ def test_known_baseline_is_used_without_being_asked_for(tmp_path: Path) -> None:
 
 
 def test_own_encoder() -> None:
-    """An own encoder can be recorded and compared; its file names no model."""
+    """A custom encoder can be recorded and compared; its file names no model."""
     scorer = BERTScorer(encoder=HashEncoder(), tokenizer=AutoTokenizer.from_pretrained(model_path("bert")))
     values = record(scorer)
     assert "model_name_or_path" not in values.settings
@@ -415,12 +415,12 @@ CONTENT = json.loads((RECORDS / "bert.json").read_text(encoding="utf-8"))
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a cat\n", r"^x is no file of `bertscore-metric verify --record`: Expecting value"),
-        ("[" * 100_000, r"^x is no file of `bertscore-metric verify --record`: "),
-        ("[1, 2]", r"^x is no file of `bertscore-metric verify --record`: it does not say that it holds 'values of "),
+        ("a cat\n", r"^x is not a file of `bertscore-metric verify --record`: Expecting value"),
+        ("[" * 100_000, r"^x is not a file of `bertscore-metric verify --record`: "),
+        ("[1, 2]", r"^x is not a file of `bertscore-metric verify --record`: it does not say that it holds 'values"),
         ('{"mean": 1}', r"it does not say that it holds 'values of bertscore-metric verify'\.$"),
-        ('{"a": 1, "a": 2}', r"^x is no file .*: 'a' occurs twice in an object\.$"),
-        (json.dumps({**CONTENT, "format": "1"}), r"^x has the format '1', which is no number from 1 on; record it"),
+        ('{"a": 1, "a": 2}', r"^x is not a file .*: 'a' occurs twice in an object\.$"),
+        (json.dumps({**CONTENT, "format": "1"}), r"^x has the format '1', which is not a whole number from 1 up; rec"),
         (
             json.dumps({**CONTENT, "format": FORMAT + 1}),
             rf"^x has the format {FORMAT + 1}, and this version reads formats up to {FORMAT}; upgrade bertscore_metric",

@@ -210,7 +210,7 @@ class Expected:
 
 
 def loop(segment: Segment, layers: int, vocabulary: Vocabulary, idf: IdfTable | None, listed: bool) -> Expected:
-    """Score one segment as DESIGN's section on numbers says it, token by token."""
+    """Score one segment by the definition, token by token."""
 
     def text_ids(side: Side) -> list[int]:
         return [token for token in side.ids if token not in vocabulary.special_ids]

@@ -73,7 +73,7 @@ def test_numbers_in_any_notation(tmp_path: Path) -> None:
     ],
 )
 def test_lines_that_are_wrong(tmp_path: Path, line: str, message: str) -> None:
-    """A line that is no row of a baseline is named by file and number, and shown."""
+    """A line that is not a row of a baseline is named by file and number, and shown."""
     path = write(tmp_path, HEADER, *LINES, line)
     with pytest.raises(ValueError, match=f"^{re.escape(path)}, line 5: {re.escape(message)}$"):
         read_baseline(path)

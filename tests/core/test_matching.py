@@ -18,7 +18,7 @@ from bertscore_metric.core.matching import greedy_match, match_groups, match_pai
 # Products of unit vectors in another order differ by an ulp or two of 1.
 ULPS = {"atol": 5e-7, "rtol": 0.0}
 
-# PEERS' seed example: rows are the reference (cat, on, mat), columns the candidate (cat, sits, on, rug).
+# Rows are the reference (cat, on, mat), columns the candidate (cat, sits, on, rug).
 SEED = torch.tensor([[0.95, 0.20, 0.10, 0.05], [0.10, 0.30, 0.90, 0.10], [0.05, 0.40, 0.20, 0.80]])
 
 seeds = st.integers(0, 2**32 - 1)

@@ -241,7 +241,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("bad", BAD)
 def test_entry_that_is_no_text(bad: str) -> None:
-    """An entry that is no text is named by argument, index and type, in candidates, references and groups."""
+    """An entry that is not a text is named by argument, index and type, in candidates, references and groups."""
     value, what = BAD[bad]
     for candidates, references, where in (
         (["a", value], ["x", "y"], "candidates[1]"),
@@ -394,7 +394,7 @@ NO_SEQUENCE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("case", NO_SEQUENCE)
 def test_argument_that_is_no_sequence(case: str) -> None:
-    """An argument that is no sequence of texts is named with its type."""
+    """An argument that is not a sequence of texts is named with its type."""
     value, type_name = NO_SEQUENCE[case]
     message = f"must be a sequence of texts, got (a )?{re.escape(type_name)}\\."
     with pytest.raises(TypeError, match=f"^candidates {message}"):

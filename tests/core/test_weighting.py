@@ -211,8 +211,8 @@ def test_default_that_is_given_goes_before(kind: str) -> None:
         ({None: 1.0}, TypeError, "idf must map token ids (int) to weights, got the key None of type NoneType."),
         ({True: 1.0}, TypeError, "idf must map token ids (int) to weights, got the key True of type bool."),
         ({(1,): 1.0}, TypeError, "idf must map token ids (int) to weights, got the key (1,) of type tuple."),
-        ({-1: 1.0}, ValueError, "idf must map token ids to weights; -1 is no token id."),
-        ({"-1": 1.0}, ValueError, "idf must map token ids to weights; -1 is no token id."),
+        ({-1: 1.0}, ValueError, "idf must map token ids to weights; -1 is not a token id."),
+        ({"-1": 1.0}, ValueError, "idf must map token ids to weights; -1 is not a token id."),
         ({"--1": 1.0}, TypeError, "idf must map token ids (int) to weights, got the key '--1' of type str."),
         ({"²": 1.0}, TypeError, "idf must map token ids (int) to weights, got the key '²' of type str."),
         ({4: -0.5}, ValueError, "idf weights must be 0, or from 1e-100 to 1e+100; token id 4 has -0.5."),
@@ -237,7 +237,7 @@ def test_table_that_is_wrong(mapping: Any, error: type[Exception], message: str)
 
 @pytest.mark.parametrize("weight", [None, "heavy", [1.0]], ids=repr)
 def test_weight_that_is_no_number(weight: Any) -> None:
-    """A weight that is no number is named with its token id."""
+    """A weight that is not a number is named with its token id."""
     with pytest.raises((TypeError, ValueError), match=r"idf .*token id 4\b"):
         IdfTable({3: 1.0, 4: weight})
 

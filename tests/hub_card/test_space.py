@@ -28,7 +28,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def load(name: str) -> ModuleType:
-    """Import a script of the card, which is no package."""
+    """Import a script of the card, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, CARD / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -194,7 +194,7 @@ def test_words_of_the_page() -> None:
 
 
 def test_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw is no traceback either; the log has it."""
+    """An error that nobody foresaw is not a traceback either; the log has it."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
@@ -278,7 +278,7 @@ def test_columns(tmp_path: Path) -> None:
     assert (candidate["value"], references["value"]) == ("Candidate", ["reference_1", "reference_2"])
     assert scoring.columns_of(None)[0]["value"] is None
     assert message(lambda: scoring.columns_of("pairs.txt")).startswith(
-        "pairs.txt is no table; use .tsv, .csv or .jsonl"
+        "pairs.txt is not a table; use .tsv, .csv or .jsonl"
     )
     assert (
         score_file(file, candidate_column="Candidate", reference_columns=references["value"])[4][0][5]

@@ -87,7 +87,7 @@ def test_blank_lines_behind_the_last_row() -> None:
     ],
 )
 def test_cells_of_json_lines(tmp_path: Path, cell: object, message: str) -> None:
-    """A cell that is no candidate is named by file and line."""
+    """A cell that is not a candidate is named by file and line."""
     file = tmp_path / "t.jsonl"
     file.write_text(json.dumps({"a": "x"}) + "\n" + json.dumps({"a": cell}) + "\n")
     with pytest.raises(ValueError, match=message):

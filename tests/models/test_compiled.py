@@ -160,7 +160,7 @@ def test_own_encoder_compiles_itself() -> None:
 
     from bertscore_metric import ScoreConfig
 
-    with pytest.raises(ValueError, match=r"compile is for a named model or model=; an own encoder= compiles itself"):
+    with pytest.raises(ValueError, match=r"compile is for a named model or model=; your own encoder= compiles itself"):
         use_encoder(ScoreConfig(compile=True), HashEncoder(), None)
 
 

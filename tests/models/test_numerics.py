@@ -115,7 +115,7 @@ def test_tf32_asks_the_gpu_only() -> None:
 
 
 def test_an_own_encoder_runs_without_autocast() -> None:
-    """The guard holds for own encoders as well."""
+    """The guard holds for custom encoders as well."""
     from transformers import AutoTokenizer
 
     class Watching(HashEncoder):

@@ -77,11 +77,11 @@ def test_padding(embed: Any, noise: float, matters: bool) -> None:
     (of_the_batch, "gives a text other embeddings in another batch, or at random. Take another model"),
     (of_chance, "gives a text other embeddings in another batch, or at random"),
     (pooled, r"gives \[1, 2, 8\] for one text of 3 tokens, not one embedding per token and layer"),
-    (of_images, r"does not run on texts of any length alone \(forward\(\) missing 1 argument: 'pixel_values'\)"),
+    (of_images, r"cannot encode plain texts of every length \(forward\(\) missing 1 argument: 'pixel_values'\)"),
 ])  # fmt: skip
 def test_refused(embed: Any, reason: str) -> None:
     """What cannot give every token of a text its embedding is refused with what it did."""
-    with pytest.raises(NotImplementedError, match=f"^A fake model cannot be used so: it {reason}"):
+    with pytest.raises(NotImplementedError, match=f"^A fake model is not supported: it {reason}"):
         try_out(embed)
 
 
@@ -134,7 +134,7 @@ def test_a_model_that_mixes_padding_in_runs_without(num_layers: int | None) -> N
 
 @pytest.mark.parametrize(("config", "settings", "message"), [
     ("NystromformerConfig", {**SMALL, "num_landmarks": 8, "segment_means_seq_len": 64},
-     r"A nystromformer model cannot be used so: it does not run on texts of any length alone"),
+     r"A nystromformer model is not supported: it cannot encode plain texts of every length"),
     ("ReformerConfig", {"vocab_size": 297, "axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 8],
                         "hidden_size": 32, "feed_forward_size": 64, "num_attention_heads": 2,
                         "attention_head_size": 8, "is_decoder": True},
@@ -142,7 +142,7 @@ def test_a_model_that_mixes_padding_in_runs_without(num_layers: int | None) -> N
     ("FunnelConfig", {"vocab_size": 297, "block_sizes": [2, 2], "d_model": 32, "n_head": 4, "d_head": 8,
                       "d_inner": 64, "architectures": ["FunnelModel"]}, "Cannot tell the blocks of a funnel model"),
     ("ViTConfig", {**{k: v for k, v in BERT.items() if "position" not in k}, "image_size": 28, "patch_size": 14},
-     "A vit model cannot be used so: it does not run on texts"),
+     "A vit model is not supported: it cannot encode plain texts"),
 ])  # fmt: skip
 def test_models_that_are_refused(config: str, settings: Any, message: str) -> None:
     """What is not made for texts of any length is an error when it is loaded, not a wrong score."""

@@ -34,7 +34,7 @@ assert_type(ScoreConfig(model_name_or_path="offline", idf=table).to_yaml(), str)
 
 
 class OneHot:
-    """An own encoder."""
+    """A custom encoder."""
 
     fingerprint = "one-hot"
 
