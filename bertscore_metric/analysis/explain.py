@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,6 +116,15 @@ class Explanation:
         from bertscore_metric.analysis.explanation_html import to_html
 
         return to_html(self)
+
+    def _repr_html_(self) -> str | None:
+        """Return the page in a frame, for notebooks; without jinja2 none, and they show the text."""
+        try:
+            page = self.to_html()
+        except ImportError:
+            return None
+        frame = 'width="100%" height="420" style="border: 0; background: white"'
+        return f'<iframe srcdoc="{html.escape(page)}" {frame}></iframe>'  # a page of its own: its style stays inside
 
     def plot(self, ax: Any = None) -> Figure:
         """Draw the similarities as a heat map [cand, ref] with the matches marked; returns matplotlib's figure.
