@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from bertscore_metric.core import ragged
 from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, f1_score, token_weights

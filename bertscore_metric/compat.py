@@ -8,8 +8,10 @@
 The numbers are those of `bertscore_metric.score`: so F1 is 0 where precision or recall is not positive, where
 bert_score's harmonic mean has no bounds, and missing references of a group are left out. `nthreads` and
 `use_fast_tokenizer` are accepted and have no effect: there is one tokenizer, with the ids of the slow one. A hash code
-is the core's signature as `str`, so it reads differently from bert_score's. What bert_score prints is a
-`BERTScoreWarning` here, what it asserts a `ValueError`.
+is the core's signature as `str`, so it reads differently from bert_score's. `__version__` is that of the bert_score
+whose interface this is, `package_version` this package's. A program that imports bert_score runs on it after
+`sys.modules["bert_score"] = bertscore_metric.compat`, and one that imports `bert_score.utils` after the same with
+`compat.utils`. What bert_score prints is a `BERTScoreWarning` here, what it asserts a `ValueError`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import warnings
-from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -25,14 +26,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertscore_metric import __version__, registry
+from bertscore_metric import __version__ as package_version
+from bertscore_metric import compat_tables as utils
+from bertscore_metric import registry
+from bertscore_metric.compat_tables import (
+    __version__,
+    get_idf_dict,
+    lang2model,
+    model2layers,
+)
 from bertscore_metric.core.baseline import find_baseline, rescale
 from bertscore_metric.core.matching import similarity, unit
 from bertscore_metric.core.pairs import check_texts, parse_segments
-from bertscore_metric.core.weighting import document_frequencies, inverse_document_frequencies
-from bertscore_metric.models import source
+from bertscore_metric.models.given_tokenizer import tokenizer_copy
 from bertscore_metric.models.numerics import own_arithmetic
-from bertscore_metric.models.tokenizer import TextTokenizer
 from bertscore_metric.optional import explained
 from bertscore_metric.scorer import BERTScorer as CoreScorer
 from bertscore_metric.warnings import BERTScoreWarning
@@ -40,15 +47,21 @@ from bertscore_metric.warnings import BERTScoreWarning
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BERTScorer", "__version__", "get_idf_dict", "lang2model", "model2layers", "plot_example", "score"]
+__all__ = [
+    "BERTScorer",
+    "__version__",
+    "get_idf_dict",
+    "lang2model",
+    "model2layers",
+    "package_version",
+    "plot_example",
+    "score",
+    "utils",
+]
 
 logger = logging.getLogger(__name__)
 
 Scores = tuple[Tensor, Tensor, Tensor]
-
-# Views of the tables, read-only: the layer of a model that is not listed is passed as num_layers.
-model2layers: Mapping[str, int] = registry.known_models()
-lang2model: Mapping[str, str] = registry.known_languages()
 
 
 class _Default(int):
@@ -198,6 +211,11 @@ class BERTScorer:
         """Signature of the settings; with `idf=True` its idf is `corpus` until the weights are computed."""
         return str(self._core.signature)
 
+    @property
+    def _tokenizer(self) -> Any:
+        """The tokenizer of transformers, of which programs read `model_max_length`: a copy, so none changes scores."""
+        return tokenizer_copy(self._core.model.tokenizer._tokenizer)
+
     def compute_idf(self, sents: Any) -> None:
         """Compute the idf weights from texts; if there are weights, replace them with a warning."""
         if self._has_idf:
@@ -309,29 +327,6 @@ def plot_example(
         model_type, num_layers, lang=lang, rescale_with_baseline=rescale_with_baseline, baseline_path=baseline_path
     )
     return once.plot_example(candidate, reference, fname)
-
-
-def get_idf_dict(arr: Any, tokenizer: Any, nthreads: int = 4) -> defaultdict[int, float]:
-    """Return the idf weights of the token ids in texts, with that of unseen ids as the default.
-
-    Args:
-        arr: texts.
-        tokenizer: a tokenizer of transformers that knows its model, which decides about the space in front of a text.
-        nthreads: no effect.
-
-    Raises:
-        ValueError: the tokenizer does not know its model.
-    """
-    name = getattr(tokenizer, "name_or_path", "")
-    if not name:
-        raise ValueError(
-            "get_idf_dict needs a tokenizer whose name_or_path names its model: load it with from_pretrained, or pass "
-            "the texts to BERTScorer as idf_sents=."
-        )
-    model_type = source.load_config(source.resolve(name)).model_type
-    texts = TextTokenizer(tokenizer, model_type=model_type)(check_texts(arr, "arr"))
-    table = inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
-    return defaultdict(lambda: table.default or 0.0, table)
 
 
 def _pyplot() -> Any:

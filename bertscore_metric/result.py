@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -14,13 +15,14 @@ from torch import Tensor
 from bertscore_metric.core.aggregation import SegmentScores
 from bertscore_metric.core.baseline import Baseline, rescale
 from bertscore_metric.core.significance import LEVEL, RESAMPLES, SEED, Interval, mean_interval
-from bertscore_metric.signature import Signature
+from bertscore_metric.signature import Signature, write_as
 
 Statistic = float | tuple[float, ...]
 
 UNKNOWN_SHARE = 0.1  # above it, the model hardly knows the language or script
 NAMED_INDICES = 10
 _NAMES = ("precision", "recall", "f1")
+_COLUMNS = (*_NAMES, "best_reference")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +34,38 @@ class Scores:
     f1: Tensor
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One number each for precision, recall and F1; with all layers a tuple with one number a layer."""
+class Summary(dict[str, Statistic]):
+    """One number each for precision, recall and F1; with all layers a tuple with one number a layer.
 
-    precision: Statistic
-    recall: Statistic
-    f1: Statistic
+    A dictionary of the three by name, as loggers take it, whose values are attributes too.
+
+    Example:
+        >>> summary = Summary(precision=0.9, recall=0.8, f1=0.85)
+        >>> summary.f1, summary
+        (0.85, {'precision': 0.9, 'recall': 0.8, 'f1': 0.85})
+    """
+
+    @property
+    def precision(self) -> Statistic:
+        """Precision."""
+        return self["precision"]
+
+    @property
+    def recall(self) -> Statistic:
+        """Recall."""
+        return self["recall"]
+
+    @property
+    def f1(self) -> Statistic:
+        """F1."""
+        return self["f1"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the three numbers by name, `None` where there is none."""
-        return {name: _json_number(getattr(self, name)) for name in ("precision", "recall", "f1")}
+        return {name: _json_number(self[name]) for name in _NAMES}
+
+
+write_as(dict, Summary)
 
 
 @dataclass(frozen=True)
@@ -106,20 +129,46 @@ class BERTScoreResult:
         """Unpack to precision, recall, F1."""
         return iter((self.precision, self.recall, self.f1))
 
+    def __getitem__(self, name: str) -> list[Any]:
+        """Return a column as plain numbers, `result["f1"]`: [segment], with all layers [layer][segment].
+
+        Args:
+            name: `precision`, `recall`, `f1` or `best_reference`.
+
+        Raises:
+            KeyError: it is another name or a number; a result unpacks, as in `precision, recall, f1 = result`.
+        """
+        if name not in _COLUMNS:
+            raise KeyError(
+                f"A result has the columns {', '.join(_COLUMNS)}; got {name!r}. Everything else is an attribute, as "
+                f"result.mean, and precision, recall, f1 = result unpacks it."
+            )
+        return getattr(self, name).tolist()  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         """Return the means in one line."""
         mean = ", ".join(f"{name}={_short(getattr(self.mean, name))}" for name in ("precision", "recall", "f1"))
         return f"BERTScoreResult(mean: {mean}; n_segments={self.n_segments}, signature={str(self.signature)!r})"
+
+    def _repr_html_(self) -> str:
+        """Return means, deviations and counts as a small table, for notebooks."""
+        head = "".join(f"<th>{name}</th>" for name in ("", "precision", "recall", "F1"))
+        rows = "".join(
+            f"<tr><th>{label}</th>{''.join(f'<td>{_short(values[name])}</td>' for name in _NAMES)}</tr>"
+            for label, values in (("mean", self.mean), ("std", self.std))
+        )
+        counts = f"{self.n_segments} segments, {self.n_empty} empty, {self.n_truncated} truncated texts"
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"<p>{counts}<br><small><code>{html.escape(self.signature)}</code></small></p>"
+        )
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary a segment; with all layers the values are lists with one entry a layer.
 
         Where empty segments are left out of the means (`empty="skip"`), `empty` says which they are.
         """
-        columns = {
-            name: getattr(self, name).movedim(-1, 0).tolist()
-            for name in ("precision", "recall", "f1", "best_reference")
-        }
+        columns = {name: getattr(self, name).movedim(-1, 0).tolist() for name in _COLUMNS}
         if ("empty", "skip") in self.signature.items:
             columns["empty"] = self.empty.tolist()
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -323,7 +372,8 @@ def _spread(scores: Scores, keep: Tensor) -> tuple[Summary, Summary]:
     means = [column.mean(-1) for column in columns]
     spreads = [column.std(-1) if n > 1 else torch.zeros_like(m) if n else m
                for column, m in zip(columns, means, strict=True)]  # fmt: skip
-    return Summary(*map(_statistic, means)), Summary(*map(_statistic, spreads))
+    mean, std = (Summary(zip(_NAMES, map(_statistic, values), strict=True)) for values in (means, spreads))
+    return mean, std
 
 
 def _statistic(value: Tensor) -> Statistic:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
+
+import yaml
 
 from bertscore_metric import __version__
 from bertscore_metric.config import ScoreConfig
@@ -19,27 +21,45 @@ NUMBER_NEUTRAL_VERSIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Signature:
+def write_as(plain: type, kind: type) -> None:
+    """Let YAML write objects of a class as the plain type it is a kind of; PyYAML asks for exact types."""
+    for writer in (yaml.representer.SafeRepresenter, yaml.representer.Representer):
+        writer.add_representer(kind, lambda dumper, value: dumper.represent_data(plain(value)))
+
+
+class Signature(str):
     """Every setting that changes a number, in sacrebleu's grammar: `key:value|key:value|...`, versions last.
+
+    It is that line, a `str`, so that JSON, YAML, databases and loggers take it as it is, and knows its parts.
+
+    Args:
+        items: key and value of each part, in their order.
 
     Example:
         >>> one, other = Signature.parse("layer:6|idf:no"), Signature.parse("layer:5|idf:no")
-        >>> other["layer"], one.comparable_to(other), one.comparable_to(other.replace("layer", "6"))
+        >>> other["layer"], one.comparable_to(other), one.comparable_to(other.with_value("layer", "6"))
         ('5', False, True)
+        >>> one
+        'layer:6|idf:no'
     """
 
     items: tuple[tuple[str, str], ...]
 
-    def __str__(self) -> str:
-        """Return the one line to print beside a score."""
-        return "|".join(f"{key}:{value}" for key, value in self.items)
+    def __new__(cls, items: tuple[tuple[str, str], ...]) -> Signature:
+        """Make the line of its parts."""
+        line = super().__new__(cls, "|".join(f"{key}:{value}" for key, value in items))
+        line.items = items
+        return line
 
-    def __getitem__(self, key: str) -> str:
-        """Return the value of a key."""
-        return dict(self.items)[key]
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what copies and pickles are made of."""
+        return (self.items,)
 
-    def replace(self, key: str, value: str) -> Signature:
+    def __getitem__(self, key: Any) -> str:
+        """Return the value of a key; a number or a slice gives characters, as of every `str`."""
+        return dict(self.items)[key] if isinstance(key, str) else super().__getitem__(key)
+
+    def with_value(self, key: str, value: str) -> Signature:
         """Return the signature with another value at a key."""
         return Signature(tuple((name, value if name == key else old) for name, old in self.items))
 
@@ -79,6 +99,9 @@ class Signature:
     def comparable_key(self) -> str:
         """What comparable signatures have in common and no others, for states that are stored or sent."""
         return "|".join(f"{key}:{_version_group(key, value)}" for key, value in self.items if key != "model")
+
+
+write_as(str, Signature)
 
 
 def _version_group(key: str, value: str) -> str:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from bertscore_metric.core import ragged
 from bertscore_metric.core.batches import BatchRule, plan_batches, plan_chunks

@@ -128,7 +128,7 @@ def test_idf_table_and_baseline(folder: Path, capsys: pytest.CaptureFixture[str]
     """A table is kept in the file; a baseline file is read again, and adds a stage."""
     (folder / "table.json").write_text('{"default": 2.0, "7": 0.5}')
     (folder / "baseline.csv").write_text("LAYER,P,R,F\n2,0.1,0.2,0.3\n")
-    options = ["--idf-table", "table.json", "--baseline-path", "baseline.csv"]
+    options = ["--idf-table", "table.json", "--rescale", "--baseline-path", "baseline.csv"]
     run(capsys, *BERT, *options, "--record", "bert.json")
     (folder / "table.json").unlink()
     assert run(capsys, "bert.json").splitlines() == [*SAME, "rescaled: same"]

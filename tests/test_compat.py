@@ -150,7 +150,8 @@ def test_tables() -> None:
     assert {lang: bert_score.lang2model[lang] for lang in utils.lang2model} == utils.lang2model
     with pytest.raises(TypeError, match="item assignment"):
         bert_score.model2layers["mine"] = 3  # type: ignore[index]
-    assert bert_score.__version__ == bertscore_metric.__version__
+    assert bert_score.__version__ == "0.3.13"  # programs ask it what they may pass
+    assert bert_score.package_version == bertscore_metric.__version__
 
 
 @pytest.mark.usefixtures("pyplot")

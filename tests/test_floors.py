@@ -21,7 +21,7 @@ FLOORS = (
     ("scorer", "scorer_handle"),
     ("analysis",),
     ("adapters",),
-    ("cli", "compat", "example"),
+    ("cli", "compat", "compat_tables", "example"),
 )
 HEIGHTS = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 # What imports something above it, and why.

@@ -22,6 +22,7 @@ from bertscore_metric.adapters.torchmetrics_arguments import (
     METRIC_ARGUMENTS,
     long_text_rule,
     one_tokenizer,
+    own_groups,
     refuse_arguments,
     unknown_argument,
 )
@@ -254,21 +255,21 @@ class BERTScore(RaggedMetric):
     def update(
         self,
         preds: str | Sequence[str],
-        target: str | Sequence[str] | Sequence[Sequence[str]],
+        target: str | Sequence[str | Sequence[str]],
         sample_ids: Tensor | Sequence[int] | None = None,
     ) -> None:
         """Add segments. Small updates are gathered until they fill the encoder's batches.
 
         Args:
             preds: texts, [segment].
-            target: texts [segment], or groups of texts, one group for each of `preds`.
+            target: texts [segment], or groups of texts, one group for each of `preds`; a text among groups is one too.
             sample_ids: numbers of the samples in the data set, [segment]: results come in their order, and samples that
                 a distributed sampler repeated count once.
 
         Raises:
             TypeError, ValueError: wrong texts or ids; the metric is as it was before.
         """
-        segments = parse_segments(preds, target, names=("preds", "target"))
+        segments = parse_segments(preds, own_groups(target), names=("preds", "target"))
         ids = None if sample_ids is None else parse_sample_ids(sample_ids, len(segments))
         if not len(segments):
             return

@@ -43,6 +43,23 @@ def long_text_rule(long_text: str | None, truncation: bool | None) -> str:
     return "truncate" if long_text is None else long_text
 
 
+def own_groups(target: Any) -> Any:
+    """Return references that mix texts and groups as groups, a text being a group of one, as torchmetrics takes them.
+
+    References of one kind, and what is no list or tuple, come back as they are, and are checked later.
+
+    Example:
+        >>> own_groups((["a", "b"], "c", ("d", "e")))
+        [['a', 'b'], ['c'], ('d', 'e')]
+    """
+    if not isinstance(target, list | tuple):
+        return target
+    texts = [isinstance(entry, str) for entry in target]
+    if not any(texts) or all(texts):
+        return target
+    return [[entry] if is_text else entry for entry, is_text in zip(target, texts, strict=True)]
+
+
 def refuse_arguments(user_forward_fn: Any, baseline_url: Any) -> None:
     """Refuse arguments of torchmetrics' class that cannot be obeyed, and say what to use instead.
 

@@ -70,7 +70,7 @@ def score_every_layer(scorer: BERTScorer) -> tuple[BERTScorer, EveryLayer]:
     with scorer.own_arithmetic():
         encoder = EveryLayer(scorer.model.encoder)
     other.model = dataclasses.replace(scorer.model, encoder=encoder)
-    other.signature = scorer.signature.replace("layer", "all")
+    other.signature = scorer.signature.with_value("layer", "all")
     return other, encoder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +43,15 @@ class Explanation(ExplainedPair):
         from bertscore_metric.analysis.explanation_html import to_html
 
         return to_html(self)
+
+    def _repr_html_(self) -> str | None:
+        """Return the page in a frame, for notebooks; without jinja2 none, and they show the text."""
+        try:
+            page = self.to_html()
+        except ImportError:
+            return None
+        frame = 'width="100%" height="420" style="border: 0; background: white"'
+        return f'<iframe srcdoc="{html.escape(page)}" {frame}></iframe>'  # a page of its own: its style stays inside
 
     def plot(self, ax: Any = None) -> Figure:
         """Draw the similarities as a heat map [cand, ref] with the matches marked; returns matplotlib's figure.

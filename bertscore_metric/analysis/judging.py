@@ -223,7 +223,7 @@ def _every_layer(
         for suffix, by_system in (("", plain), (", idf", weighted))
         for layer in layers
     }
-    return means, str(scorer.signature.replace("idf", "both"))
+    return means, str(scorer.signature.with_value("idf", "both"))
 
 
 def _json_number(value: float) -> float | None:

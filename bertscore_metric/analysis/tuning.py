@@ -167,7 +167,7 @@ def tune(
         plain = score_segments(matches, scorer.vocabulary)
     scores = torch.stack([_stack(plain), _stack(scorer.report(to_columns(matches)))])
     by_group, best = _compare(scores.double().numpy(), judgements, members, resamples, seed)
-    signature = scorer.signature.replace("idf", "both")
+    signature = scorer.signature.with_value("idf", "both")
     return TuningResult(scores, by_group, names, encoder.norms, best, resamples, seed, signature)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,11 +21,14 @@ from bertscore_metric.cli import (
     tune,
     verify,
 )
+from bertscore_metric.cli.bert_score_names import instead_of
 from bertscore_metric.cli.option_names import FileError, phrased, translated
 from bertscore_metric.io import files
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column", "--scores", "--systems", "--add")
+_MODELS = ("--model", "-m")
+_OF_SEVERAL_MODELS = ("tune", "baseline")  # elsewhere a second model would silently replace the first
 
 app = typer.Typer(
     add_completion=False,
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=words, prog_name="bertscore-metric", standalone_mode=False)
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own usage errors know how to say themselves in a line
-            message = error.format_message()
+            message = _unknown_option(error) or error.format_message()
         elif isinstance(error, _user_errors()):
             message = phrased(str(error)) if isinstance(error, FileError) else translated(str(error))
         else:
@@ -55,6 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _unknown_option(error: Any) -> str | None:
+    """Return what to use instead of an option that there is not, where that is known."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not isinstance(option, str) or context is None:
+        return None
+    if context.parent is None and option in _SPREADING:
+        return f"Name the command first: bertscore-metric score {option} ..."
+    return instead_of(option, {name for parameter in context.command.params for name in parameter.opts})
+
+
 def _user_errors() -> tuple[type[Exception], ...]:
     torch = sys.modules.get("torch")
     memory = (torch.OutOfMemoryError,) if torch else ()
@@ -63,11 +76,12 @@ def _user_errors() -> tuple[type[Exception], ...]:
 
 def spread(arguments: Sequence[str]) -> list[str]:
     """Repeat an option before each of its values: `-r a b` becomes `-r a -r b`."""
+    spreading = (*_SPREADING, *_MODELS) if arguments and arguments[0] in _OF_SEVERAL_MODELS else _SPREADING
     words: list[str] = []
     option, values = "", 0
     for word in arguments:
         if word.startswith("-") and word != files.STDIN:
-            option, values = (word if word in _SPREADING else ""), 0
+            option, values = (word if word in spreading else ""), 0
         elif option:
             values += 1
             if values > 1:

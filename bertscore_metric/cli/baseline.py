@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from bertscore_metric.cli import options
 from bertscore_metric.cli.console import put, say_loading, show_progress, voice
 from bertscore_metric.io import files
+from bertscore_metric.io.paths import user_path
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.baseline import BaselineResult
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def baseline(
     texts: Annotated[str, typer.Option(metavar="FILE", help="Sentences of one language, one a line; - is stdin.")],
-    model: options.Model,
+    model: options.Models,
     column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column of the texts in .tsv, .csv and .jsonl files.")
     ] = None,
@@ -39,7 +41,10 @@ def baseline(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the baseline there (LAYER,P,R,F), for --baseline-path."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the baseline there (LAYER,P,R,F), for --baseline-path; of several models a folder.",
         ),
     ] = None,
     quiet: options.Quiet = False,
@@ -48,7 +53,10 @@ def baseline(
 
     Prints the means with their standard errors; no text is in two pairs.
     """
-    files.check_outputs({"--output": output}, [texts, *options.in_folder(model)])
+    targets = _targets(model, output)
+    read = [texts, *(file for one in model for file in options.in_folder(one))]
+    for target in targets.values():
+        files.check_outputs({"--output": target}, read)
     sentences = files.read_candidates(texts, column, "--column")
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
@@ -56,18 +64,41 @@ def baseline(
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
+    rows = []
     with voice(quiet):
-        say_loading(model, quiet)
+        say_loading(", ".join(model), quiet)
         from bertscore_metric.analysis.baseline import make_baseline
+        from bertscore_metric.models.encoder import release_encoders
 
-        made = make_baseline(sentences, model, pairs=pairs, seed=seed, verbose=show_progress(quiet), **settings)
+        for name, target in targets.items():
+            made = make_baseline(sentences, name, pairs=pairs, seed=seed, verbose=show_progress(quiet), **settings)
+            if target is not None:
+                put(made.to_csv(), target)
+            rows.append(made)
+            release_encoders()
     if output is None or (output != files.STDOUT and sys.stdout is not None):
         if json:
-            put(f"{made.to_json(indent=2)}\n", None)
-        else:
+            put(_as_json(rows), None)
+        for made in () if json else rows:
             put(_as_text(made), None, signature=made.signature)
-    if output is not None:
-        put(made.to_csv(), output)
+
+
+def _targets(models: list[str], output: str | None) -> dict[str, str | None]:
+    """Return the file for the baseline of each model; those of several go into a folder, by the models' names."""
+    if len(models) == 1 or output is None:
+        return dict.fromkeys(models, output)
+    if len(set(models)) < len(models):
+        raise ValueError("A model is named twice.")
+    folder = user_path(output)
+    if not folder.is_dir():
+        raise ValueError(f"--output of several models must be a folder that exists, got {output!r}.")
+    return {model: str(folder / f"{model.strip('/').replace('/', '_')}.csv") for model in models}
+
+
+def _as_json(rows: list[BaselineResult]) -> str:
+    if len(rows) == 1:
+        return f"{rows[0].to_json(indent=2)}\n"
+    return json_.dumps({"models": [json_.loads(made.to_json()) for made in rows]}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _as_text(made: BaselineResult) -> str:

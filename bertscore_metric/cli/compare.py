@@ -81,7 +81,7 @@ def compare(
         raise ValueError(f"--report writes a page and needs a name that ends with .html, got {report!r}.")
     settings = options.given(
         model_name_or_path=model, lang=lang, num_layers=num_layers, idf=idf,
-        rescale_with_baseline=rescale if baseline_path is None else True, baseline_path=baseline_path,
+        rescale_with_baseline=rescale, baseline_path=baseline_path,
         max_length=max_length, long_text=long_text, empty=empty, dtype=dtype, revision=revision,
         trust_remote_code=trust_remote_code, use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip

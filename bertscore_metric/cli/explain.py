@@ -58,7 +58,7 @@ def explain(
         lang=lang,
         num_layers=num_layers,
         idf=options.fixed_idf(idf, idf_texts, idf_table),
-        rescale_with_baseline=rescale if baseline_path is None else True,
+        rescale_with_baseline=rescale,
         baseline_path=baseline_path,
         max_length=max_length,
         long_text=long_text,

@@ -58,6 +58,12 @@ Rescale = Annotated[
 ]
 BaselinePath = Annotated[str | None, typer.Option(metavar="FILE", help="Rescale with this file (LAYER,P,R,F).")]
 Model = Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="Hub name, folder, or 'offline'.")]
+Models = Annotated[
+    list[str], typer.Option("--model", "-m", metavar="NAME...", help="Hub names, folders, or 'offline'.")
+]
+NamedModels = Annotated[
+    list[str] | None, typer.Option("--model", "-m", metavar="NAME...", help="Hub names, folders, or 'offline'.")
+]
 MaxLength = Annotated[
     int | None, typer.Option(metavar="N", help="Longest text in tokens; at most the model's own limit.")
 ]

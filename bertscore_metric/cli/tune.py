@@ -26,7 +26,7 @@ def tune(
     data: Annotated[
         str | None, typer.Option(metavar="FILE", help="Texts with human scores: .tsv (never quoted), .csv or .jsonl.")
     ] = None,
-    model: options.NamedModel = None,
+    model: options.NamedModels = None,
     systems: judged.Systems = None,
     references: options.References = None,
     human: judged.Human = None,
@@ -73,10 +73,13 @@ def tune(
     embeddings, and the best layer (Pearson, F1) with its 95 % bootstrap interval; and below, saved scores and other
     metrics. With --systems (or saved --scores of systems) and --human it judges whole systems instead.
     """
-    folder = [] if model is None else options.in_folder(model)
+    models: list[str | None] = [*model] if model else [None]
+    folder = [file for name in model or [] for file in options.in_folder(name)]
     inputs = [data, human, *(systems or []), *(references or []), *(scores or []), *folder]
     files.check_outputs({"--output": output, "--plot": plot}, inputs)
     _check_sources(data, systems, scores, human, model, with_)
+    if plot is not None and len(models) > 1:
+        raise ValueError(f"--plot draws the layers of one model, and got {len(models)}; call it once for each.")
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
@@ -89,12 +92,16 @@ def tune(
         people = judged.read_human(str(human), score_column)
         with voice(quiet):
             from bertscore_metric.analysis import judging
+            from bertscore_metric.models.encoder import release_encoders
 
-            found = judging.judge_systems(
-                texts, trusted, people, model, saved=judged.read_saved(scores or []), others=names, lang=lang,
-                verbose=show_progress(quiet), **settings,
-            )  # fmt: skip
-        put(f"{found.to_json(indent=2)}\n" if json else _systems_as_text(found), output)
+            found = []
+            for name in models:
+                found.append(judging.judge_systems(
+                    texts, trusted, people, name, saved=judged.read_saved(scores or []), others=names, lang=lang,
+                    verbose=show_progress(quiet), **settings,
+                ))  # fmt: skip
+                release_encoders()
+        put(_systems_as_json(found) if json else "\n".join(map(_systems_as_text, found)), output)
         return
     if group_column is None and files.has_column(data, _GROUP):
         group_column = _GROUP
@@ -104,23 +111,29 @@ def tune(
     groups = None if group_column is None else files.read_candidates(data, group_column, "--group-column")
     with voice(quiet):
         if model is not None:
-            say_loading(model, quiet)
+            say_loading(", ".join(model), quiet)
         from bertscore_metric.analysis import figures, judging, tuning, tuning_plot
+        from bertscore_metric.models.encoder import release_encoders
 
         if plot is not None:
             figures.new_figure(1, 1)  # fails before there is work
         rows = judging.rows_beside(judged.read_saved(scores or []), names, candidates, trusted, lang)
         others = judging.judge_segments(rows, people_of_segments, groups)
-        result = None if model is None else tuning.tune(
-            candidates, trusted, people_of_segments, model, groups=groups, resamples=resamples, seed=seed,
-            verbose=show_progress(quiet), **settings,
-        )  # fmt: skip
+        results = {}
+        for name in model or []:
+            results[name] = tuning.tune(
+                candidates, trusted, people_of_segments, name, groups=groups, resamples=resamples, seed=seed,
+                verbose=show_progress(quiet), **settings,
+            )  # fmt: skip
+            release_encoders()
         if json:
-            put(_as_json(result, others), output)
+            put(_as_json(results, others), output)
         else:
-            put(_as_text(result, others), output, signature=None if result is None else result.signature)
-        if plot is not None and result is not None:
-            tuning_plot.plot_tuning(result, plot)
+            signatures = "\n".join(str(result.signature) for result in results.values())
+            put(_as_text(results, others), output, signature=signatures or None)
+        if plot is not None:
+            for result in results.values():
+                tuning_plot.plot_tuning(result, plot)
 
 
 def _check_sources(
@@ -128,7 +141,7 @@ def _check_sources(
     systems: list[str] | None,
     scores: list[str] | None,
     human: str | None,
-    model: str | None,
+    model: list[str] | None,
     classics: str | None,
 ) -> None:
     if data is not None and (systems or human):
@@ -138,7 +151,7 @@ def _check_sources(
             "Name judged segments (--data FILE), or judged systems: --systems FILES with --references, or saved "
             "--scores FILES, and --human FILE."
         )
-    if model is None and not scores and classics is None:
+    if not model and not scores and classics is None:
         raise ValueError("Name what is judged: --model NAME, saved --scores FILES, or --with chrf,...")
     if classics is not None and data is None and not systems:
         raise ValueError("--with computes its metrics from texts; give --systems and --references.")
@@ -150,20 +163,29 @@ _HEADER = f"""
 layer    norm  {"  ".join(3 * [_COLUMNS])}  best"""
 
 
-def _as_json(result: TuningResult | None, others: Mapping[str, Any]) -> str:
-    data = {**({} if result is None else result.to_dict()), **({"others": others} if others else {})}
+def _as_json(results: dict[str, TuningResult], others: Mapping[str, Any]) -> str:
+    own = [result.to_dict() for result in results.values()]
+    data = {**({"models": own} if len(own) > 1 else own[0] if own else {}), **({"others": others} if others else {})}
     return json_.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _as_text(result: TuningResult | None, others: Mapping[str, Any]) -> str:
-    """Return the tables of the layers, and below a line for each metric beside them."""
-    text = "" if result is None else _layers_as_text(result)
-    if not others:
+def _systems_as_json(found: list[SystemJudgement]) -> str:
+    if len(found) == 1:
+        return f"{found[0].to_json(indent=2)}\n"
+    return json_.dumps({"models": [json_.loads(one.to_json()) for one in found]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_text(results: dict[str, TuningResult], others: Mapping[str, Any]) -> str:
+    """Return the tables of the layers, and below a line for the best layer of each model and each metric beside it."""
+    text = "\n".join(map(_layers_as_text, results.values()))
+    if not others and len(results) < 2:
         return text
-    rows = {} if result is None else {
-        f"layer {best.layer}, F1 {weighting}": by_layer[best.layer, _F1].tolist()
-        for weighting, by_layer, best in zip(("without idf", "with idf"), result.correlations, result.best, strict=True)
-    }  # fmt: skip
+    rows = {}
+    for name, result in results.items():
+        model = f"{name}, " if len(results) > 1 else ""
+        best_of = zip(("without idf", "with idf"), result.correlations, result.best, strict=True)
+        for weighting, by_layer, best in best_of:
+            rows[f"{model}layer {best.layer}, F1 {weighting}"] = by_layer[best.layer, _F1].tolist()
     for name, by_statistic in others.items():
         rows[name] = [math.nan if one["mean"] is None else one["mean"] for one in by_statistic.values()]
     width = max(map(len, rows))

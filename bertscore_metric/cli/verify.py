@@ -57,7 +57,7 @@ def verify(
         lang=lang,
         num_layers=num_layers,
         idf=options.fixed_idf(idf, None, idf_table),
-        rescale_with_baseline=rescale if baseline_path is None else True,
+        rescale_with_baseline=rescale,
         baseline_path=baseline_path,
         max_length=max_length,
         match_special_tokens=match_special_tokens,

@@ -234,7 +234,7 @@ def test_external_references(request: pytest.FixtureRequest) -> None:
     ("references", "message"),
     [
         ([*TARGETS[:1], None, *TARGETS[2:]], r"references\[1\] is None"),
-        ([["a"], ["b", None]], r"references\[1\]\[1\] is None"),
+        ([["a"], [None]], r"references\[1\]\[0\] is None"),
         ({"news": ["a"], "talks": ["b", 7]}, r"references\['talks'\]\[1\] is of type int"),
         ([["a"], []], r"references\[1\] is an empty group"),
         (["a", ["b"]], r"references mixes single texts"),

@@ -14,6 +14,7 @@ from bertscore_metric.analysis.transport import optimal_scores
 pytest.importorskip("ot", reason="POT is not installed")
 
 
+@pytest.mark.filterwarnings("ignore::bertscore_metric.warnings.BERTScoreWarning")
 def test_equals_greedy_where_sides_have_one_token() -> None:
     """There is one plan, so greedy and optimal are the same cosine."""
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "bert")

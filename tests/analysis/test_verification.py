@@ -109,7 +109,7 @@ def test_shipped_pairs_are_of_every_kind() -> None:
     assert {"", "a", "tea"} <= set(texts)
     assert max(len(references) for _, references in pairs) > 2
     scorer = BERTScorer("offline", idf=True)
-    matches = scorer.match(scorer.tokenize([c for c, _ in pairs], [r for _, r in pairs]))
+    matches = scorer.match_tokens(scorer.tokenize([c for c, _ in pairs], [r for _, r in pairs]))
     assert isinstance(matches, matching.TokenMatches)
     assert int((matches.candidate_best < -0.001).sum()) > 0
     assert int((matches.candidate_lost > 0).sum()) > 0
