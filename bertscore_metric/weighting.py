@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertscore_metric import ragged
 from bertscore_metric.config import user_path
-from bertscore_metric.tables import unique
+from bertscore_metric.io.tables import unique
 
 _MOST_IDS = 2**24  # no vocabulary is nearly as large
 

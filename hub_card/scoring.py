@@ -24,8 +24,9 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, files
+from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig
 from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric.io import files
 from bertscore_metric.registry import baselines_for
 
 MODELS = ("offline", "en", "en_best", "multilingual", "zh", "ko", "sci")  # shipped configs that the page offers

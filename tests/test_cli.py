@@ -12,8 +12,9 @@ import torch
 from conftest import TESTS, model_path
 from safetensors.torch import load_file
 
-from bertscore_metric import IdfTable, cli, files, registry, score
+from bertscore_metric import IdfTable, cli, registry, score
 from bertscore_metric.cli import options
+from bertscore_metric.io import files
 
 CANDIDATES = ["the cat sat on the red table.", "", "I like lemons.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "Go go go.", "I love lemons.", "the dog walked"]

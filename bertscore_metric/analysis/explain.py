@@ -15,7 +15,7 @@ from bertscore_metric.aggregation import Vocabulary, f1_score, token_weights, we
 from bertscore_metric.baseline import rescale
 from bertscore_metric.config import user_path
 from bertscore_metric.embeddings import SegmentEmbeddings, TextEmbeddings
-from bertscore_metric.files import check_outputs, write_text
+from bertscore_metric.io.files import check_outputs, write_text
 from bertscore_metric.matching import greedy_match, similarity
 from bertscore_metric.spelling import join
 from bertscore_metric.tokens import TextTokenizer

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from bertscore_metric import __version__, files
+from bertscore_metric import __version__
 from bertscore_metric.cli import baseline, explain, models, score, tune
 from bertscore_metric.cli.dialect import FileError, phrased, translated
+from bertscore_metric.io import files
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertscore_metric import files
 from bertscore_metric.cli import options
 from bertscore_metric.cli.voice import put, show_progress, voice
+from bertscore_metric.io import files
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.baseline import BaselineResult

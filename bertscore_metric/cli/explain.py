@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bertscore_metric import files
 from bertscore_metric.cli import options
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.cli.voice import put, show_progress, voice
+from bertscore_metric.io import files
 
 
 def explain(

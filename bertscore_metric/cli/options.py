@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bertscore_metric import files
 from bertscore_metric.cli.dialect import FileError
 from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig, user_path
+from bertscore_metric.io import files
 
 COMPILE: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 Candidates = Annotated[

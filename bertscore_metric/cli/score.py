@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertscore_metric import files
 from bertscore_metric.cli import options
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.cli.voice import put, show_progress, voice
 from bertscore_metric.config import EMPTY_RULES, user_path
+from bertscore_metric.io import files
 
 if TYPE_CHECKING:
     from bertscore_metric.report import BERTScoreResult

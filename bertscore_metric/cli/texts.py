@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bertscore_metric import files
+from bertscore_metric.io import files
 
 
 def read_texts(

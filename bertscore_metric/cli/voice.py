@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import typer
 
-from bertscore_metric import files
 from bertscore_metric.cli.dialect import translated
+from bertscore_metric.io import files
 
 
 @contextmanager

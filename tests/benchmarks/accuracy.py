@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from bertscore_metric import BERTScorer, files
+from bertscore_metric import BERTScorer
 from bertscore_metric.config import DTYPES
+from bertscore_metric.io import files
 from tests.benchmarks.texts import DATA
 
 JUDGED = DATA.parent / "human" / "wmt17_da_seg_to_en.tsv"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscore_metric.config import user_path
-from bertscore_metric.tables import DELIMITERS, JSON_LINES, Rows, read_table, split_lines
+from bertscore_metric.io.tables import DELIMITERS, JSON_LINES, Rows, read_table, split_lines
 
 STDIN = STDOUT = "-"
 ESCAPED = "backslashreplace"

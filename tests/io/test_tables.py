@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bertscore_metric import files
-from bertscore_metric.tables import read_table
+from bertscore_metric.io import files
+from bertscore_metric.io.tables import read_table
 
 
 def texts(text: str, suffix: str) -> list[tuple[int, list[str]]]:
