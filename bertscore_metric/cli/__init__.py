@@ -11,7 +11,7 @@ import typer
 from bertscore_metric import __version__
 from bertscore_metric.cli import baseline, explain, models, score, tune
 from bertscore_metric.cli.dialect import FileError, phrased, translated
-from bertscore_metric.io import files
+from bertscore_metric.io.opened import STDIN
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
@@ -55,7 +55,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
     words: list[str] = []
     option, values = "", 0
     for word in arguments:
-        if word.startswith("-") and word != files.STDIN:
+        if word.startswith("-") and word != STDIN:
             option, values = (word if word in _SPREADING else ""), 0
         elif option:
             values += 1

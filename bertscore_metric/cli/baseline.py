@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.voice import put, show_progress, voice
+from bertscore_metric.cli.voice import heard, put, show_progress, voice
 from bertscore_metric.io import files
+from bertscore_metric.io.read import delimiter_of
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.baseline import BaselineResult
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 def baseline(
     texts: Annotated[str, typer.Option(metavar="FILE", help="Sentences of one language, one a line; - is stdin.")],
     model: options.Model,
-    column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the texts in .tsv, .csv and .jsonl files.")
-    ] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts in tables.")] = None,
+    delimiter: options.Delimiter = None,
     pairs: Annotated[
         int | None, typer.Option(metavar="N", help="Random pairs to score.  [default: half the number of texts]")
     ] = None,
@@ -49,7 +49,8 @@ def baseline(
     Prints the means with their standard errors; no text is in two pairs.
     """
     files.check_outputs({"--output": output}, [texts, *options.in_folder(model)])
-    sentences = files.read_candidates(texts, column, "--column")
+    with heard(quiet):
+        sentences = files.read_candidates(texts, column, "--column", delimiter=delimiter_of(delimiter))
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         compile=options.compiled(compile),

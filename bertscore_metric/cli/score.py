@@ -11,7 +11,7 @@ import typer
 
 from bertscore_metric.cli import options
 from bertscore_metric.cli.texts import read_texts
-from bertscore_metric.cli.voice import put, show_progress, voice
+from bertscore_metric.cli.voice import heard, put, show_progress, voice
 from bertscore_metric.config import EMPTY_RULES, user_path
 from bertscore_metric.io import files
 
@@ -28,6 +28,7 @@ def score(
     text: options.Text = False,
     candidate_column: options.CandidateColumn = None,
     reference_column: options.ReferenceColumn = None,
+    delimiter: options.Delimiter = None,
     model: options.NamedModel = None,
     lang: options.Lang = None,
     config: options.Config = None,
@@ -95,7 +96,10 @@ def score(
         from bertscore_metric.analysis.report_page import check_sample
 
         check_sample(user_path(str(pages["--sample"])))
-    systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
+    with heard(quiet):
+        systems, trusted = read_texts(
+            candidates, references or [], text, candidate_column, reference_column or [], delimiter
+        )
     with voice(quiet):
         from bertscore_metric.scorer import BERTScorer
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.voice import put, show_progress, voice
+from bertscore_metric.cli.voice import heard, put, show_progress, voice
 from bertscore_metric.io import files
+from bertscore_metric.io.read import delimiter_of
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.tuning import BestLayer, TuningResult
@@ -35,6 +36,7 @@ def tune(
             help="Correlate within these groups (language pairs) and average.  [default: group, if it is there]",
         ),
     ] = None,
+    delimiter: options.Delimiter = None,
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the correlations by layer (.png, .pdf, .svg).")
     ] = None,
@@ -59,12 +61,14 @@ def tune(
     embeddings, and the best layer (Pearson, F1) with its 95 % bootstrap interval.
     """
     files.check_outputs({"--output": output, "--plot": plot}, [data, *options.in_folder(model)])
-    if group_column is None and files.has_column(data, _GROUP):
+    mark = delimiter_of(delimiter)
+    if group_column is None and files.has_column(data, _GROUP, delimiter=mark):
         group_column = _GROUP
-    human = files.read_numbers(data, score_column)
-    candidates = files.read_candidates(data, candidate_column)
-    references = files.read_references([data], reference_column or ["reference"])
-    groups = None if group_column is None else files.read_candidates(data, group_column, "--group-column")
+    human = files.read_numbers(data, score_column, delimiter=mark)
+    with heard(quiet):
+        candidates = files.read_candidates(data, candidate_column, delimiter=mark)
+        references = files.read_references([data], reference_column or ["reference"], delimiter=mark)
+    groups = group_column and files.read_candidates(data, group_column, "--group-column", delimiter=mark)
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
