@@ -119,7 +119,7 @@ def test_patterns_and_folders(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"tables of several kinds \(\.csv, \.jsonl\); choose with a pattern"):
         files.read_candidates(str(tmp_path), "hyp")
     (tmp_path / "sub").mkdir()
-    with pytest.raises(ValueError, match="sub is a folder without tables; use .tsv"):
+    with pytest.raises(ValueError, match=r"sub is a folder without tables; use \.tsv"):
         files.read_candidates(str(tmp_path / "sub"), "hyp")
 
 
