@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 TORCH ?= $$(grep '^torch==' $(PINS) | cut -d= -f3)
 LOWEST := pyyaml==6.0.1 safetensors==0.4.5 tqdm==4.66.6 transformers==4.57.1 typer==0.16.0
 
-.PHONY: demo test test-all test-lowest lint bench space chromium clean
+.PHONY: demo test test-all test-lowest lint docs bench space chromium clean
 
 demo: $(VENV)/.offline
 	$(BIN)/bertscore-metric score --config offline --segments \
@@ -20,7 +20,7 @@ demo: $(VENV)/.offline
 test: $(VENV)/.dev lint chromium
 	$(BIN)/python -m pytest -q -n auto --dist loadscope
 
-test-all: test test-lowest
+test-all: test docs test-lowest
 	$(BIN)/python -m pytest -q -m "slow and not hub"
 
 test-lowest:
@@ -35,12 +35,16 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+# The pages of docs/ as a site in build/docs; every warning is an error.
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks
 
 # The folder to upload as a Space.
 space:
-	$(PYTHON) .ci/space.py build/space
+	$(PYTHON) .ci/space.py build/space/bertscore
 
 # The tests of the page need Debian's browser and skip without it: it is installed where that is possible, else left.
 chromium:

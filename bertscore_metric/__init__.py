@@ -15,29 +15,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bertscore_metric.adapters.torchmetrics import BERTScore
     from bertscore_metric.config import ScoreConfig
-    from bertscore_metric.encoder import Encoder, release_encoders
-    from bertscore_metric.matching import TokenMatches
-    from bertscore_metric.model import BERTScoreWarning
-    from bertscore_metric.report import BERTScoreResult
+    from bertscore_metric.core.matching import TokenMatches
+    from bertscore_metric.core.pairs import parse_segments
+    from bertscore_metric.core.tokens import TokenBatch
+    from bertscore_metric.core.weighting import IdfTable
+    from bertscore_metric.models.encoder import Encoder, release_encoders
+    from bertscore_metric.result import BERTScoreResult
     from bertscore_metric.scorer import BERTScorer, score
     from bertscore_metric.signature import Signature
-    from bertscore_metric.tokens import TokenBatch
-    from bertscore_metric.weighting import IdfTable
+    from bertscore_metric.warnings import BERTScoreWarning
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BERTScore": "adapters.torchmetrics",
-    "BERTScoreResult": "report",
-    "BERTScoreWarning": "model",
+    "BERTScoreResult": "result",
+    "BERTScoreWarning": "warnings",
     "BERTScorer": "scorer",
-    "Encoder": "encoder",
-    "IdfTable": "weighting",
+    "Encoder": "models.encoder",
+    "IdfTable": "core.weighting",
     "ScoreConfig": "config",
     "Signature": "signature",
-    "TokenBatch": "tokens",
-    "TokenMatches": "matching",
-    "release_encoders": "encoder",
+    "TokenBatch": "core.tokens",
+    "TokenMatches": "core.matching",
+    "parse_segments": "core.pairs",
+    "release_encoders": "models.encoder",
     "score": "scorer",
 }
 
@@ -53,6 +55,7 @@ __all__ = [
     "TokenBatch",
     "TokenMatches",
     "__version__",
+    "parse_segments",
     "release_encoders",
     "score",
 ]

@@ -5,9 +5,11 @@
     >>> round(F1.item(), 6)
     1.0
 
-The numbers are those of `bertscore_metric.score`. `nthreads` and `use_fast_tokenizer` are accepted and have no effect:
-there is one tokenizer, with the ids of the slow one. A hash code is the core's signature as `str`, so it reads
-differently from bert_score's. What bert_score prints is a `BERTScoreWarning` here, what it asserts a `ValueError`.
+The numbers are those of `bertscore_metric.score`: so F1 is 0 where precision or recall is not positive, where
+bert_score's harmonic mean has no bounds, and missing references of a group are left out. `nthreads` and
+`use_fast_tokenizer` are accepted and have no effect: there is one tokenizer, with the ids of the slow one. A hash code
+is the core's signature as `str`, so it reads differently from bert_score's. What bert_score prints is a
+`BERTScoreWarning` here, what it asserts a `ValueError`.
 """
 
 from __future__ import annotations
@@ -23,15 +25,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertscore_metric import __version__, registry, source
-from bertscore_metric.baseline import find_baseline, rescale
-from bertscore_metric.matching import similarity, unit
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.numerics import own_arithmetic
-from bertscore_metric.pairs import check_texts, parse_segments
+from bertscore_metric import __version__, registry
+from bertscore_metric.core.baseline import find_baseline, rescale
+from bertscore_metric.core.matching import similarity, unit
+from bertscore_metric.core.pairs import check_texts, parse_segments
+from bertscore_metric.core.weighting import document_frequencies, inverse_document_frequencies
+from bertscore_metric.models import source
+from bertscore_metric.models.numerics import own_arithmetic
+from bertscore_metric.models.tokenizer import TextTokenizer
+from bertscore_metric.optional import explained
 from bertscore_metric.scorer import BERTScorer as CoreScorer
-from bertscore_metric.tokens import TextTokenizer
-from bertscore_metric.weighting import document_frequencies, inverse_document_frequencies
+from bertscore_metric.warnings import BERTScoreWarning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -191,7 +195,7 @@ class BERTScorer:
 
     @property
     def hash(self) -> str:
-        """Signature of the settings; with `idf=True` it says `idf:corpus` until the weights are computed."""
+        """Signature of the settings; with `idf=True` its idf is `corpus` until the weights are computed."""
         return str(self._core.signature)
 
     def compute_idf(self, sents: Any) -> None:
@@ -233,7 +237,7 @@ class BERTScorer:
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError, ValueError: a text is no `str` or has no tokens, or the scorer has `all_layers`.
+            TypeError, ValueError: a text is not a `str` or has no tokens, or the scorer has `all_layers`.
         """
         if self.all_layers:
             raise ValueError("plot_example shows one layer: use a BERTScorer with num_layers=..., without all_layers.")
@@ -334,7 +338,9 @@ def _pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plot_example draws with matplotlib: pip install 'bertscore_metric[plot]'.") from error
+        raise explained(
+            error, ("matplotlib",), "plot_example draws with matplotlib: pip install 'bertscore_metric[plot]'."
+        ) from error
     return pyplot
 
 

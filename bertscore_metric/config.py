@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,10 @@ from typing import Any
 
 import yaml
 
-from bertscore_metric.pairs import check_texts
+from bertscore_metric.checks import boolean, check_choice, is_bool, optional_int, optional_text
+from bertscore_metric.core.pairs import check_texts
+from bertscore_metric.core.signature_line import signature_settings
+from bertscore_metric.io.paths import user_path
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16", "auto")
 RUN_SETTINGS = ("batch_size", "device", "verbose")
@@ -58,8 +60,8 @@ class ScoreConfig:
         dtype: arithmetic of the encoder: `float32` (IEEE), `tf32`, `bfloat16` or `float16`; `auto` is `bfloat16` where
             the device has hardware for it, else `float32`, decided when a scorer is made and named in the signature.
         compile: `True` compiles the model when it is loaded (torch's inductor, which needs a C++ compiler, on GPUs
-            Triton): a long run is then faster, and in float32 a score differs by up to 1e-5. `auto` compiles it in the
-            middle of a run as soon as that pays. Where it cannot be compiled it runs as it is, with a warning.
+            Triton): a long run is then faster, and in float32 a score differs by up to 1e-5. Where it cannot be
+            compiled it runs as it is, with a warning.
         match_special_tokens: whether tokens may be matched to special tokens ([CLS], [SEP]), as in bert_score.
         empty: `score` counts a segment without text as 0; `skip` leaves it out of the mean.
         revision: branch, tag or commit of a hub model.
@@ -92,7 +94,7 @@ class ScoreConfig:
     max_length: int | None = None
     long_text: str = "truncate"
     dtype: str = "float32"
-    compile: bool | str = False
+    compile: bool = False
     match_special_tokens: bool = True
     empty: str = "score"
     revision: str | None = None
@@ -102,19 +104,17 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         for name in ("model_name_or_path", "lang", "baseline_path", "revision"):
-            self._normalize(name, _optional_text(name, getattr(self, name)))
-        for name in ("all_layers", "rescale_with_baseline", "match_special_tokens", "trust_remote_code"):
+            self._normalize(name, optional_text(name, getattr(self, name)))
+        for name in ("all_layers", "rescale_with_baseline", "compile", "match_special_tokens", "trust_remote_code"):
             self._normalize(name, boolean(name, getattr(self, name)))
         for name in ("use_safetensors", "local_files_only"):
             self._normalize(name, boolean(name, getattr(self, name)))
         self._normalize("num_layers", optional_int("num_layers", self.num_layers, at_least=0))
         self._normalize("max_length", optional_int("max_length", self.max_length, at_least=1))
         self._normalize("dtype", str(self.dtype).removeprefix("torch."))
-        _check_choice("dtype", self.dtype, DTYPES)
-        if self.compile != "auto":
-            self._normalize("compile", _check_compile(self.compile))
-        _check_choice("empty", self.empty, EMPTY_RULES)
-        _check_choice("long_text", self.long_text, LONG_TEXT_RULES)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("empty", self.empty, EMPTY_RULES)
+        check_choice("long_text", self.long_text, LONG_TEXT_RULES)
         self._normalize("idf", _check_idf(self.idf))
         if self.all_layers and self.num_layers is not None:
             raise ValueError(
@@ -139,19 +139,23 @@ class ScoreConfig:
                         f"{name!r} changes no score, so it is an argument of BERTScorer and not a setting."
                     )
                 raise ValueError(
-                    f"Unknown setting {name!r}{_nearest(str(name), [*known, *RUN_SETTINGS, *OBJECTS])} "
+                    f"Unknown setting {name!r}{nearest(str(name), [*known, *RUN_SETTINGS, *OBJECTS])} "
                     f"Known: {', '.join(known)}; "
                     f"and for BERTScorer {', '.join([*RUN_SETTINGS, *OBJECTS])}."
                 )
         return cls(**settings)
 
     @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> ScoreConfig:
+    def from_yaml(cls, path: str | os.PathLike[str], *, trust_remote_code: bool = False) -> ScoreConfig:
         """Read a config from a YAML file, or from the shipped config of that name (`en`, `offline`, ...).
+
+        Args:
+            path: the file, or the name of a shipped config.
+            trust_remote_code: whether the file may set `trust_remote_code: true`, which a file does not decide alone.
 
         Raises:
             FileNotFoundError: neither a file nor a shipped config; the message lists the shipped ones.
-            ValueError: not a mapping, or an unknown setting.
+            ValueError: not a mapping, an unknown setting, or code to be trusted without the argument.
         """
         file = _find_config(path)
         try:
@@ -166,9 +170,36 @@ class ScoreConfig:
         if not isinstance(settings, dict):
             raise ValueError(f"{file} must hold settings as `name: value` lines, got {type(settings).__name__}.")
         try:
-            return cls.from_mapping(settings)
+            config = cls.from_mapping(settings)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{file}: {error}") from error
+        if config.trust_remote_code and not boolean("trust_remote_code", trust_remote_code):
+            raise ValueError(
+                f"{file} says trust_remote_code: true, which runs code that comes with the model. If you trust that "
+                f"code, after reading it, pass trust_remote_code=True to from_yaml as well."
+            )
+        return config
+
+    @classmethod
+    def from_signature(cls, signature: object, **settings: Any) -> ScoreConfig:
+        """Build the config of an old result from its signature, as far as that says all.
+
+        A signature names a model's weights and tokens, an idf table and a baseline by their hashes, and a folder by its
+        last name. A baseline is found by its hash where the tables have it; compare the new scorer's `signature` with
+        the old one to see whether weights and tokens are those of then.
+
+        Args:
+            signature: a `Signature`, or its line; parts that are left out name no setting.
+            settings: what is known beside it, or should be another: `model_name_or_path` of a folder, `idf`, `lang`.
+
+        Raises:
+            ValueError: no signature, or something that it cannot tell; the message says what to give.
+
+        Example:
+            >>> ScoreConfig.from_signature("model:offline|layer:6|idf:corpus|special:match").to_mapping()
+            {'model_name_or_path': 'offline', 'num_layers': 6, 'idf': True}
+        """
+        return cls.from_mapping({**signature_settings(str(signature), settings), **settings})
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the settings that differ from the defaults."""
@@ -203,14 +234,6 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def user_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path with `~` as the user's home; where nobody has the name behind it, it stays, and is no file."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
-
-
 def shipped_configs() -> dict[str, Path]:
     """Return the shipped configs as name -> file, from the installed package or from the checkout."""
     package = Path(__file__).parent
@@ -228,12 +251,13 @@ def _find_config(path: str | os.PathLike[str]) -> Path:
     if str(path) in shipped:
         return shipped[str(path)]
     raise FileNotFoundError(
-        f"No config {str(path)!r}: not a file{_nearest(str(path), list(shipped)).rstrip('.')}; "
+        f"No config {str(path)!r}: not a file{nearest(str(path), list(shipped)).rstrip('.')}; "
         f"shipped configs: {', '.join(shipped) or 'none'}."
     )
 
 
-def _nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, known: list[str]) -> str:
+    """Return the end of a sentence: what a setting may have been meant to be, or a full stop."""
     name = name.lower().replace("-", "_")
     near = [OTHER_NAMES[name]] if name in OTHER_NAMES else difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else "."
@@ -247,65 +271,13 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _optional_text(name: str, value: object) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str | os.PathLike):
-        hint = " In YAML, words such as no need quotes." if isinstance(value, bool) else ""
-        raise TypeError(f"{name} must be a str, got {type(value).__name__}.{hint}")
-    text = os.fspath(value)
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{name} is empty; leave it out or name one.")
-    return text
-
-
-def optional_int(name: str, value: Any, *, at_least: int) -> int | None:
-    """Return a whole number (also numpy's) as `int`, `None` as it is, or say what is wrong with it."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__}.")
-    number = operator.index(value)
-    if number < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {number}.")
-    return number
-
-
-def byte_count(name: str, value: Any) -> int:
-    """Return a number of bytes as `int`, or say what is wrong with it."""
-    number = optional_int(name, value, at_least=0)
-    if number is None:
-        raise TypeError(f"{name} must be a number of bytes, 0 for none; got None.")
-    return number
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool) or (type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype"))  # numpy's
-
-
-def boolean(name: str, value: object) -> bool:
-    """Return True or False (also numpy's) as `bool`, or say what is wrong with it."""
-    if not _is_bool(value):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}.")
-    return bool(value)
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
-
-
-def _check_compile(value: object) -> bool:
-    if isinstance(value, str) or not _is_bool(value):
-        raise ValueError(f"compile must be True, False or 'auto'; got {value!r}.")
-    return bool(value)
-
-
 def _check_idf(idf: Any) -> Any:
-    if _is_bool(idf):
+    if is_bool(idf):
         return bool(idf)
     if isinstance(idf, Mapping):
-        from bertscore_metric.weighting import IdfTable  # imports torch, which settings without a table do not need
+        from bertscore_metric.core.weighting import (
+            IdfTable,  # imports torch, which settings without a table do not need
+        )
 
         return IdfTable(idf)
     if idf is None or isinstance(idf, str | bytes):

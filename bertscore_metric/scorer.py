@@ -4,36 +4,55 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
+from torch import Tensor
 
-from bertscore_metric.aggregation import SegmentScores, Vocabulary, no_scores, score_segments
-from bertscore_metric.baseline import Baseline, find_baseline
-from bertscore_metric.batches import batch_rule
-from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.embeddings import EmbeddingCollector, SegmentEmbeddings
-from bertscore_metric.encoder import Encoder, HuggingFaceEncoder
-from bertscore_metric.matching import TokenMatches
-from bertscore_metric.model import BERTScoreWarning, ScoringModel, load_model, use_encoder, use_model
-from bertscore_metric.numerics import own_arithmetic, resolve_dtype
-from bertscore_metric.pairs import Segments, check_texts, parse_segments
-from bertscore_metric.report import BERTScoreResult, build_result, notable
+from bertscore_metric import callers
+from bertscore_metric.all_pairs import EMBEDDINGS_BYTES, PairScoring
+from bertscore_metric.checks import byte_count, optional_int
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.core.aggregation import SegmentScores, Vocabulary, counted_references, score_segments
+from bertscore_metric.core.baseline import Baseline, find_baseline
+from bertscore_metric.core.batches import batch_rule
+from bertscore_metric.core.matching import TokenMatches
+from bertscore_metric.core.pairs import Segments, check_texts, parse_segments
+from bertscore_metric.core.tokens import TokenizedSegments
+from bertscore_metric.core.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.forks import check_cuda
+from bertscore_metric.mbr import MBRResult, consistency, mbr
+from bertscore_metric.models.encoder import Encoder, HuggingFaceEncoder
+from bertscore_metric.models.given_model import plain_model
+from bertscore_metric.models.memory import Heap
+from bertscore_metric.models.numerics import own_arithmetic, resolve_dtype
+from bertscore_metric.models.scoring_model import ScoringModel, load_model, use_encoder, use_model
+from bertscore_metric.models.tokenizer import TextTokenizer, tokenize_ahead, tokenize_segments
+from bertscore_metric.pairwise import PairwiseBest, PairwiseScores, pairwise
+from bertscore_metric.result import BERTScoreResult, build_result, warnings_for
 from bertscore_metric.signature import sign
-from bertscore_metric.store import EmbeddingStore
-from bertscore_metric.tokens import TextTokenizer, TokenizedSegments, tokenize_ahead, tokenize_segments
+from bertscore_metric.state.kept_embeddings import EmbeddingCollector, SegmentEmbeddings
+from bertscore_metric.state.reference_cache import ReferenceCache
+from bertscore_metric.state.sample_ids import SCORE_TOLERANCE, matches_in_sample_order, scores_in_sample_order
+from bertscore_metric.state.state_columns import (
+    MATCH_COLUMNS,
+    SCORE_COLUMNS,
+    columns_to_matches,
+    columns_to_scores,
+    joined_columns,
+    to_columns,
+)
+from bertscore_metric.state.stream import Stream, no_parts
 from bertscore_metric.update import EncoderSettings, match_segments
-from bertscore_metric.weighting import IdfTable, document_frequencies, inverse_document_frequencies
+from bertscore_metric.warnings import BERTScoreWarning
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.explain import By, Explanation
 
 _EXPLAINED_BYTES = 2**32  # embeddings of one segment, far beyond what a picture can show
 _PIECE = 2**15  # segments of a call on a GPU that are tokenized at a time: seconds of work for the encoder
-_WAITING_TOKENS = 32768  # small updates wait until they fill a few well-planned batches
 
 
 def score(candidates: Any, references: Any, model_name_or_path: str | None = None, **settings: Any) -> BERTScoreResult:
@@ -41,7 +60,9 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
 
     Args:
         candidates: texts, [segment].
-        references: texts [segment], or groups of texts, one group for each candidate.
+        references: texts [segment], or groups of texts, one group for each candidate. In a group that has a text,
+            `None`, NaN and texts without a token are no references: left out of scores and idf, and the others keep
+            their numbers.
         model_name_or_path: as for `BERTScorer`.
         settings: the arguments of `BERTScorer`.
 
@@ -57,7 +78,7 @@ def score(candidates: Any, references: Any, model_name_or_path: str | None = Non
         (0.888, 1)
     """
     scorer = BERTScorer(model_name_or_path, **settings)
-    return scorer.report(scorer.match_texts(candidates, references))  # here, so that warnings name the caller
+    return scorer.score(candidates, references)
 
 
 class BERTScorer:
@@ -67,7 +88,7 @@ class BERTScorer:
         model_name_or_path: a hub name, a folder, or `offline` (the model of the extra `[offline]`).
         model: a transformers model instead of a name, with `tokenizer`; it is copied, never changed.
         tokenizer: a transformers tokenizer, for `model` or `encoder`.
-        encoder: an own `Encoder` instead of a model, with `tokenizer`.
+        encoder: your own `Encoder` instead of a model, with `tokenizer`.
         batch_size: most texts in an encoder batch; by default as many as fit the batch's token budget.
         device: `cpu`, `cuda:1`, `mps`, a number, or a `torch.device`; by default the first GPU, else the CPU.
         verbose: show a progress bar on stderr.
@@ -105,14 +126,20 @@ class BERTScorer:
         self.config = config = dataclasses.replace(config, dtype=resolve_dtype(config.dtype, self.device))
         self._verbose = verbose
         self._told_why_uncompiled = False
-        self._waiting: list[TokenizedSegments] = []
-        self._done: list[TokenMatches | SegmentScores] = []
+        self._heap = Heap()
+        self.reset()
         with self.own_arithmetic():
             self.model = _model(config, self.device, model, tokenizer, encoder)
-            if self._tell_why_uncompiled(stacklevel=3) and config.compile is True:
+            if self._tell_why_uncompiled() and config.compile:
                 self.config = config = dataclasses.replace(config, compile=False)  # what the signature then says
             self._settings = _encoder_settings(config, self.model, self.device, batch_size)
-            self._limit = self.model.tokenizer.limit  # here, for the compute half may be left without a tokenizer
+            limit = self.model.tokenizer.limit
+            if config.max_length is not None and limit is not None and config.max_length > limit:
+                callers.warn(
+                    f"max_length={config.max_length} is above the model's own limit; using {limit}.",
+                    BERTScoreWarning,
+                )
+            self._limit = limit  # here, for the compute half may be left without a tokenizer
             self.vocabulary = _vocabulary(config, self.model.tokenizer)
             self._idf = _fixed_idf(config, self.model.tokenizer)
             self._baseline = _baseline(config, self.model)
@@ -133,7 +160,7 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the message names the argument and the index.
         """
-        return self.report(self.match_texts(candidates, references))
+        return self.report(self.match(parse_segments(candidates, references)))
 
     def update(self, candidates: Any, references: Any) -> None:
         """Add segments to the stream. Small updates are gathered until they fill the encoder's batches.
@@ -145,20 +172,18 @@ class BERTScorer:
         Raises:
             TypeError, ValueError: wrong texts; the stream is as it was before.
         """
+        segments = parse_segments(candidates, references)
         with self.own_arithmetic():
-            segments = self.tokenize(candidates, references)
-            waiting = [*self._waiting, segments] if len(segments) else self._waiting
-            if sum(len(part.texts.ids) for part in waiting) < _WAITING_TOKENS:
-                self._waiting = waiting
-            else:
-                self._done, self._waiting = [*self._done, self.match(TokenizedSegments.concatenate(waiting))], []
+            self.check(segments)
+            stream = self._stream()
+            stream.add(segments)
+            self._parts = stream.parts
 
     def compute(self) -> BERTScoreResult:
         """Score everything streamed since the last `reset`; calling it again gives the same result."""
         with self.own_arithmetic():
-            self._drain()
-            done = self._done
-        return self.report(done)
+            rows = self._stream().rows()
+        return self.report(*rows)
 
     def merge(self, other: BERTScorer) -> None:
         """Add what another scorer streamed, after one's own; `other` keeps what it has.
@@ -169,14 +194,22 @@ class BERTScorer:
         if not self.signature.comparable_to(other.signature):
             raise ValueError(f"Cannot merge scores of different settings:\n  {self.signature}\n  {other.signature}")
         with self.own_arithmetic():
-            self._drain()
-            other._drain()
-            self._done = [*self._done, *other._done]
+            stream = self._stream()
+            stream.merge(other._stream())
+            self._parts = stream.parts
 
     def reset(self) -> None:
         """Forget what was streamed."""
-        self._waiting = []
-        self._done = []
+        self._parts = no_parts()
+
+    def check(self, segments: Segments) -> None:
+        """Refuse texts that would be refused when they are scored, before anything of them is kept; for adapters.
+
+        Raises:
+            ValueError: a text that `long_text="error"` refuses, or a token without idf weight.
+        """
+        if self.config.long_text == "error" or (self._idf is not None and self._idf.default is None):
+            self.tokenize_segments(segments)
 
     def tokenize(self, candidates: Any, references: Any) -> TokenizedSegments:
         """Check texts and turn them into token ids; the first step of the update half, for adapters.
@@ -199,68 +232,114 @@ class BERTScorer:
             return tokenized
 
     def match(
+        self, segments: Segments, *, store: ReferenceCache | None = None, collector: EmbeddingCollector | None = None
+    ) -> dict[str, Tensor]:
+        """Tokenize, embed and match checked texts; the update half, as a `Stream` and adapters use it.
+
+        On a GPU the next piece of a large call is tokenized while the encoder works on the one before.
+
+        Args:
+            segments: checked texts.
+            store: embeddings of references that earlier calls left, and room for new ones.
+            collector: is given the embeddings of every text; its columns are then among the result.
+
+        Returns:
+            Flat columns that can be joined part after part: with idf of the corpus those of `TokenMatches`, which wait
+            for it, else those of scores.
+
+        Raises:
+            ValueError: as `check`, before any model work.
+        """
+        with self.own_arithmetic():  # throughout: a tokenizer serves one thread at a time
+            if self.device.type == "cpu" or collector is not None or len(segments) <= _PIECE:
+                pieces: Iterable[TokenizedSegments] = [self.tokenize_segments(segments)]
+            else:
+                self.check(segments)
+                pieces = tokenize_ahead(segments, self.model.tokenizer, _PIECE)
+            parts = []
+            for piece in pieces:
+                rows = to_columns(self.match_tokens(piece, store=store, collector=collector))
+                parts.append(rows if collector is None else {**rows, **collector.columns(piece)})
+            return joined_columns(parts)
+
+    def match_tokens(
         self,
         segments: TokenizedSegments,
         *,
-        store: EmbeddingStore | None = None,
+        store: ReferenceCache | None = None,
         collector: EmbeddingCollector | None = None,
     ) -> TokenMatches | SegmentScores:
-        """Embed and match; the rest of the update half, for adapters.
+        """Embed and match token ids.
 
         Args:
             segments: what `tokenize` returned.
-            store: embeddings of references that earlier calls left, and room for new ones.
-            collector: is given the embeddings of every text.
+            store, collector: as for `match`.
 
         Returns:
             What has to wait for the whole corpus stays `TokenMatches` (idf of the corpus); all else becomes scores.
         """
         with self.own_arithmetic():
-            matches = match_segments(
-                segments,
-                self.model.encoder,
-                self._settings,
-                progress=self._verbose,
-                store=store,
-                collector=collector,
-            )
-            self._tell_why_uncompiled(stacklevel=5)
+            matches = self.token_matches(segments, store=store, collector=collector)
+            self._tell_why_uncompiled()
+            return self.scored(matches)
+
+    def token_matches(
+        self,
+        segments: TokenizedSegments,
+        *,
+        store: ReferenceCache | None = None,
+        collector: EmbeddingCollector | None = None,
+    ) -> TokenMatches:
+        """Embed and match, as `match`, and return the matches whatever the settings, for those who look at them."""
+        with self.own_arithmetic():
+            return match_segments(
+                segments, self.model.encoder, self._settings, progress=self._verbose, store=store, collector=collector,
+                heap=self._heap, spell=self.model.tokenizer.beginning,
+            )  # fmt: skip
+
+    def scored(self, matches: TokenMatches) -> TokenMatches | SegmentScores:
+        """Return the scores of matches, or the matches themselves where they have to wait for idf of the corpus."""
+        with self.own_arithmetic():
             return matches if self.config.idf is True else self._score(matches, self._idf)
 
-    def match_texts(self, candidates: Any, references: Any) -> list[TokenMatches | SegmentScores]:
-        """Check, tokenize and match texts; on a GPU the next piece of a large call is tokenized meanwhile.
-
-        Raises:
-            TypeError, ValueError: as `tokenize`, before any model work.
-        """
-        segments = parse_segments(candidates, references)
-        if not len(segments):
-            return []
-        if self.device.type == "cpu" or self.refuses_texts or len(segments) <= _PIECE:
-            return [self.match(self.tokenize_segments(segments))]
-        with self.own_arithmetic():  # other threads wait: a tokenizer serves one at a time
-            return [self.match(piece) for piece in tokenize_ahead(segments, self.model.tokenizer, _PIECE)]
-
-    def report(self, parts: Sequence[TokenMatches | SegmentScores], *, warn: bool = True) -> BERTScoreResult:
-        """Score what `match` returned, part after part; the compute half, for adapters.
+    def report(
+        self, columns: Mapping[str, Tensor], sample_ids: Tensor | None = None, *, warn: bool = True, label: str = ""
+    ) -> BERTScoreResult:
+        """Score what `match` returned, joined; the compute half, as a `Stream` and adapters use it.
 
         Args:
-            parts: what `match` returned.
+            columns: the columns of `match`.
+            sample_ids: [segment] int64, to bring the segments into their order and count each once; or none.
             warn: whether to warn of what is notable; `False` where another process says the same.
+            label: whose texts these are, put in front of warnings.
+
+        Raises:
+            ValueError: two segments have the same number and different scores.
         """
         with self.own_arithmetic():
-            matches = [part for part in parts if isinstance(part, TokenMatches)]
-            if matches:
-                scores = self._score(TokenMatches.concatenate(matches), self.corpus_idf(matches))
-            else:
-                scored = [part for part in parts if isinstance(part, SegmentScores)]
-                scores = SegmentScores.concatenate([no_scores(self._settings.layers), *scored])
+            scores = self._scores(columns, sample_ids)
             skip = self.config.empty == "skip"
-            for message in notable(scores, skip_empty=skip, limit=self._limit) if warn else ():
-                warnings.warn(message, BERTScoreWarning, stacklevel=3)
+            rescaled = self._baseline is not None
+            for message in warnings_for(scores, skip_empty=skip, limit=self._limit, rescaled=rescaled) if warn else ():
+                callers.warn(f"{label}: {message}" if label else message, BERTScoreWarning)
             return build_result(
                 scores, self._baseline, self.signature, by_layer=self.config.all_layers, skip_empty=skip
             )
+
+    def _scores(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None) -> SegmentScores:
+        if self.config.idf is True:
+            matches = self._matches(columns, sample_ids)
+            return self._score(matches, self._count_idf(matches))
+        scores = columns_to_scores(columns, self.layers)
+        if sample_ids is None or not len(sample_ids):
+            return scores
+        return scores_in_sample_order(scores, sample_ids, SCORE_TOLERANCE[self.config.dtype])
+
+    def _matches(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None) -> TokenMatches:
+        matches = columns_to_matches(columns, self.layers)
+        if sample_ids is None or not len(sample_ids):
+            return matches
+        return matches_in_sample_order(matches, sample_ids, SCORE_TOLERANCE[self.config.dtype])
 
     def explain(
         self, candidate: str, reference: str | Sequence[str], *, by: By = "f1", corpus: Any = None
@@ -290,7 +369,7 @@ class BERTScorer:
         with self.own_arithmetic():
             segments = self.tokenize([candidate], [reference])
             collector = EmbeddingCollector(_EXPLAINED_BYTES)
-            self.match(segments, collector=collector)
+            self.match_tokens(segments, collector=collector)
             return self.explain_embeddings(collector.segment(segments, self.layers), self._idf_of(corpus), by=by)
 
     def explain_embeddings(
@@ -308,6 +387,103 @@ class BERTScorer:
                 baseline=None if self._baseline is None else self._baseline.values[0],
             )  # fmt: skip
 
+    @overload
+    def pairwise(self, a: Any, b: Any = None, top: None = None, *, embeddings_bytes: int = ...) -> PairwiseScores: ...
+
+    @overload
+    def pairwise(self, a: Any, b: Any, top: int, *, embeddings_bytes: int = ...) -> PairwiseBest: ...
+
+    @overload
+    def pairwise(self, a: Any, b: Any = None, *, top: int, embeddings_bytes: int = ...) -> PairwiseBest: ...
+
+    def pairwise(
+        self, a: Any, b: Any = None, top: int | None = None, *, embeddings_bytes: int = EMBEDDINGS_BYTES
+    ) -> PairwiseScores | PairwiseBest:
+        """Score all texts of `a` against all of `b`, as `score` would score every pair.
+
+        Every distinct text is embedded once, as long as the embeddings of all, or of one side, fit `embeddings_bytes`;
+        beyond that one side is held in blocks, and the other is embedded once for each.
+
+        Args:
+            a: texts; a row each, as candidates.
+            b: texts; a column each, as references. By default `a`: then precision of (i, j) is recall of (j, i).
+            top: return only so many best texts of `b` for every text of `a`; the memory is then a x top, not a x b.
+            embeddings_bytes: most bytes of embeddings that are held at a time.
+
+        Returns:
+            `precision`, `recall`, `f1` [a, b]; with `top` `index` and `f1` [a, top], best F1 first. With `idf=True` idf
+            is counted in `b`.
+
+        Raises:
+            TypeError, ValueError: wrong texts, several references, more than there are in `top`, or `all_layers`.
+
+        Example:
+            >>> scorer = BERTScorer("offline", num_layers=5)
+            >>> scorer.pairwise(["a cat", "a dog"], ["the cat sat", "a dog", "two dogs"]).f1.shape
+            torch.Size([2, 3])
+            >>> scorer.pairwise(["a cat", "a dog"], ["the cat sat", "a dog", "two dogs"], top=1).index.tolist()
+            [[1], [1]]
+        """
+        with self.own_arithmetic():
+            return pairwise(self._pair_scoring("pairwise", embeddings_bytes), a, b, top)
+
+    def mbr(self, lists: Any, references: Any = None, weights: Any = None, utility: str = "f1") -> MBRResult:
+        """Choose from every list the candidate with the highest expected score (minimum Bayes risk decoding).
+
+        Args:
+            lists: lists of texts, the candidates of a source each, of any length.
+            references: for each list its pseudo-references; by default the list itself, of which no text counts for
+                itself.
+            weights: for each list how likely its references are, a number each; by default all alike. They need not
+                sum to 1.
+            utility: what is expected: `f1`, `precision` or `recall`, of the candidate against a reference.
+
+        Returns:
+            `index` and `expected` [list], and `scores`, the expected scores of all candidates of each list. One
+            candidate alone has index 0 and NaN.
+
+        Raises:
+            TypeError, ValueError: wrong texts or weights, an empty list, `all_layers`, or `idf=True`.
+
+        Example:
+            >>> scorer = BERTScorer("offline", num_layers=5)
+            >>> scorer.mbr([["a cat sat", "the cat sat", "no idea"], ["hello"]]).index.tolist()
+            [1, 0]
+        """
+        with self.own_arithmetic():
+            skip = self.config.empty == "skip"
+            return mbr(self._pair_scoring("mbr"), lists, references, weights, utility, skip_empty=skip)
+
+    def consistency(self, lists: Any) -> Tensor:
+        """Return how well the texts of every list agree: the mean F1 over pairs of different ones.
+
+        Args:
+            lists: lists of texts, of any length.
+
+        Returns:
+            [list] float32 on the CPU; NaN for a list of one. With `empty="skip"` texts without text are left out.
+
+        Raises:
+            TypeError, ValueError: wrong texts, an empty list, `all_layers`, or `idf=True`.
+        """
+        with self.own_arithmetic():
+            return consistency(self._pair_scoring("consistency"), lists, skip_empty=self.config.empty == "skip")
+
+    def _pair_scoring(self, method: str, embeddings_bytes: int = EMBEDDINGS_BYTES) -> PairScoring:
+        if self.config.all_layers:
+            raise ValueError(f"{method} compares one layer: use a scorer with num_layers=..., without all_layers.")
+        return PairScoring(
+            self.model.tokenizer,
+            self.model.encoder,
+            self._settings,
+            self.vocabulary,
+            self.config.idf is True if self._idf is None else self._idf,
+            self._baseline,
+            self.signature,
+            self._verbose,
+            max(1, byte_count("embeddings_bytes", embeddings_bytes)),
+        )
+
     def corpus_table(self, references: Any) -> IdfTable | None:
         """Return the idf weights counted in references (texts); `None` unless `idf=True`."""
         if self.config.idf is not True:
@@ -315,28 +491,31 @@ class BERTScorer:
         texts = self.model.tokenizer(check_texts(references, "corpus"), name="corpus")
         return inverse_document_frequencies(document_frequencies(texts.ids.long(), texts.lengths))
 
-    def corpus_idf(self, parts: Sequence[TokenMatches | SegmentScores]) -> IdfTable | None:
-        """Return the idf weights counted in the references of what `match` returned; `None` unless `idf=True`."""
-        matches = [part for part in parts if isinstance(part, TokenMatches)]
-        if self.config.idf is not True or not matches:
+    def corpus_idf(self, columns: Mapping[str, Tensor], sample_ids: Tensor | None = None) -> IdfTable | None:
+        """Return the idf weights that `report` counts in these columns; `None` without rows, or unless `idf=True`."""
+        if self.config.idf is not True:
             return None
-        counts = [document_frequencies(part.reference_ids, part.reference_lengths) for part in matches]
-        return inverse_document_frequencies(sum(counts[1:], start=counts[0]))
+        return self._count_idf(self._matches(columns, sample_ids))
+
+    @property
+    def columns(self) -> Mapping[str, torch.dtype]:
+        """Name and dtype of the columns that `match` returns."""
+        return MATCH_COLUMNS if self.config.idf is True else SCORE_COLUMNS
+
+    @property
+    def fixed_idf(self) -> IdfTable | None:
+        """The idf table that does not depend on the texts being scored, where the settings hold or count one."""
+        return self._idf
 
     @property
     def layers(self) -> int:
         """How many layers are scored: 1, or all."""
         return self._settings.layers
 
-    @property
-    def refuses_texts(self) -> bool:
-        """Whether tokens can be refused: `tokenize` must then see a text before anything of it is kept."""
-        return self.config.long_text == "error" or (self._idf is not None and self._idf.default is None)
-
-    def on(self, device: str | int | torch.device) -> BERTScorer:
+    def to_device(self, device: str | int | torch.device) -> BERTScorer:
         """Return a scorer of the same settings, without a stream, whose encoder runs on another device.
 
-        The model is copied there, never moved, for others may use it; an own encoder stays where it is.
+        The model is copied there, never moved, for others may use it; a custom encoder stays where it is.
         """
         other = copy.copy(self)
         other.reset()
@@ -344,7 +523,7 @@ class BERTScorer:
             return other
         other.device = _device(device)
         with other.own_arithmetic():
-            other.model = dataclasses.replace(self.model, encoder=self.model.encoder.on(other.device))
+            other.model = dataclasses.replace(self.model, encoder=self.model.encoder.to_device(other.device))
         rule = batch_rule(other.device.type, self._settings.rule.max_texts)
         other._settings = dataclasses.replace(self._settings, rule=rule)
         return other
@@ -353,22 +532,26 @@ class BERTScorer:
         """Return the signature."""
         return f"BERTScorer({str(self.signature)!r})"
 
-    def _tell_why_uncompiled(self, *, stacklevel: int) -> bool:
+    def _tell_why_uncompiled(self) -> bool:
         error = getattr(self.model.encoder, "compile_error", None)
         if error is not None and not self._told_why_uncompiled:
             self._told_why_uncompiled = True
-            warnings.warn(
+            callers.warn(
                 f"The model could not be compiled and runs as it is: {error}. If a compiler is missing: "
                 f"install one for C++ (Debian: apt install g++), on GPUs Triton. Otherwise leave compile out.",
                 BERTScoreWarning,
-                stacklevel=stacklevel,
             )
         return error is not None
 
-    def _drain(self) -> None:
-        if self._waiting:
-            self._done = [*self._done, self.match(TokenizedSegments.concatenate(self._waiting))]
-            self._waiting = []
+    def _count_idf(self, matches: TokenMatches) -> IdfTable | None:
+        if not len(matches):
+            return None
+        return inverse_document_frequencies(
+            document_frequencies(*counted_references(matches, self.vocabulary.special_ids))
+        )
+
+    def _stream(self) -> Stream:
+        return Stream(self, self._parts)  # made when needed: two objects that hold each other live on when let go
 
     def _idf_of(self, corpus: Any) -> IdfTable | None:
         if corpus is not None and self.config.idf is not True:
@@ -380,13 +563,12 @@ class BERTScorer:
             if not texts:
                 raise ValueError("corpus is empty; pass the references to count idf in, as texts.")
             return self.corpus_table(texts)
-        self._drain()
-        if self.config.idf is True and not self._done:
+        if self.config.idf is True and not len(self._stream()):
             raise ValueError(
                 "With idf=True a score depends on the corpus: pass its references as corpus=, or stream it with "
                 "update() first."
             )
-        return self.corpus_idf(self._done)
+        return self.corpus_idf(*self._stream().rows())
 
     def _score(self, matches: TokenMatches, idf: IdfTable | None) -> SegmentScores:
         fixed = idf is not None and idf is self._idf  # such a table says what special tokens weigh
@@ -404,6 +586,8 @@ def _model(
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         raise ValueError(f"{' and '.join(names)} each name a model; give one of them.")
+    if model is not None:
+        model = plain_model(model)
     if tokenizer is None and (model is not None or encoder is not None):
         raise ValueError(f"{names[0]}= needs tokenizer=, the one whose ids it was made for.")
     if encoder is not None:
@@ -455,7 +639,7 @@ def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
         return None
     layer = None if config.all_layers else model.num_layers
     if layer is None and not config.all_layers:
-        raise ValueError("rescale_with_baseline with an own encoder= needs its num_layers, to find the baseline's row.")
+        raise ValueError("rescale_with_baseline with your own encoder= needs its num_layers, to find the baseline.")
     return find_baseline(
         lang=config.lang, model=model.name, num_layers=layer, depth=model.depth, path=config.baseline_path
     )
@@ -463,6 +647,7 @@ def _baseline(config: ScoreConfig, model: ScoringModel) -> Baseline | None:
 
 def _device(device: str | int | torch.device | None) -> torch.device:
     if device is None:
+        check_cuda()
         device = "cuda" if torch.cuda.is_available() else "cpu"
     given = int(device) if isinstance(device, str) and device.isdigit() else device
     try:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from bertscore_metric import __version__
-from bertscore_metric.baseline import Baseline
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.model import ScoringModel
-from bertscore_metric.weighting import IdfTable
+from bertscore_metric.core.baseline import Baseline
+from bertscore_metric.core.weighting import IdfTable
+from bertscore_metric.models.scoring_model import ScoringModel
 
 # Versions within a group give the same numbers (to 1e-6 in float32); `comparable_to` does not tell them apart.
 NUMBER_NEUTRAL_VERSIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -63,6 +63,18 @@ class Signature:
         """
         return self.comparable_key == other.comparable_key
 
+    def differences(self, other: Signature) -> dict[str, tuple[str, str]]:
+        """Return what keeps two signatures from being comparable: key -> (value here, value there).
+
+        Only keys that both have count, so that a part of a signature can be compared.
+        """
+        there = dict(other.items)
+        return {
+            key: (value, there[key])
+            for key, value in self.items
+            if key != "model" and key in there and _version_group(key, value) != _version_group(key, there[key])
+        }
+
     @property
     def comparable_key(self) -> str:
         """What comparable signatures have in common and no others, for states that are stored or sent."""
@@ -94,7 +106,7 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
         ("idf", idf.fingerprint if idf is not None else "corpus" if config.idf else "no"),
         ("rescale", "no" if baseline is None else baseline.name),
         ("dtype", config.dtype),
-        *([] if not config.compile else [("compiled", "yes" if config.compile is True else config.compile)]),
+        *([("compiled", "yes")] if config.compile else []),
         ("maxlen", "no" if limit is None else str(limit)),
         *([] if model.tokenizer.window is None else [("long", "windows")]),  # then maxlen is the window
         ("special", "match" if config.match_special_tokens else "skip"),
@@ -108,5 +120,5 @@ def sign(config: ScoreConfig, model: ScoringModel, idf: IdfTable | None, baselin
 
 
 def _one_word(value: str) -> str:
-    """Return a value without what ends a value or a line: names of folders and own encoders may hold anything."""
+    """Return a value without what ends a value or a line: names of folders and custom encoders may hold anything."""
     return "".join(f"%{ord(c):02X}" if c == "|" or not c.isprintable() else c for c in value)

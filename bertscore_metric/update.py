@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -9,19 +11,18 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from bertscore_metric import ragged
-from bertscore_metric.batches import BatchRule, plan_batches, plan_chunks
-from bertscore_metric.embeddings import EmbeddingCollector
-from bertscore_metric.encoder import Encoder
-from bertscore_metric.matching import TokenMatches, match_pairs, unit
-from bertscore_metric.memory import give_back
-from bertscore_metric.store import EmbeddingStore
-from bertscore_metric.tokens import TokenizedSegments, TokenizedTexts
-from bertscore_metric.windows import WindowRule, plan_windows
+from bertscore_metric.core import ragged
+from bertscore_metric.core.batches import BatchRule, plan_batches, plan_chunks
+from bertscore_metric.core.matching import TokenMatches, match_pairs, unit
+from bertscore_metric.core.tokens import TokenizedSegments, TokenizedTexts
+from bertscore_metric.core.windows import WindowRule, plan_windows
+from bertscore_metric.models.encoder import Encoder
+from bertscore_metric.models.memory import Heap
+from bertscore_metric.state.kept_embeddings import EmbeddingCollector
+from bertscore_metric.state.reference_cache import ReferenceCache
 
 EMBEDDING_BYTES = 48 * 2**20  # embeddings of a chunk, which are in memory at a time
 KEPT_BYTES = 256 * 2**20  # embeddings of texts that a later chunk needs again
-_SMALL_CALL = 100_000  # tokens of a call below which the heap has no time to fragment
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,10 @@ def match_segments(
     settings: EncoderSettings,
     *,
     progress: bool = False,
-    store: EmbeddingStore | None = None,
+    store: ReferenceCache | None = None,
     collector: EmbeddingCollector | None = None,
+    heap: Heap | None = None,
+    spell: Callable[[list[int]], str] | None = None,
 ) -> TokenMatches:
     """Embed every distinct text once and match every pair.
 
@@ -65,11 +68,36 @@ def match_segments(
         progress: show a progress bar over the texts on stderr.
         store: holds embeddings of references from earlier calls, and admits new ones.
         collector: is given the embeddings of every text.
+        heap: of the scorer, whose calls add up; by default this one stands alone.
+        spell: returns how a text of token ids begins, for a message; `None` where nobody can tell.
 
     Returns:
         The matches of all pairs in the order of the segments. Memory beyond them is bounded by `EMBEDDING_BYTES` and
         `KEPT_BYTES`: where texts that are needed again exceed the latter, some are embedded again.
+
+    Raises:
+        torch.OutOfMemoryError: a text that does not fit alone; the message says which.
     """
+    try:
+        return _match_segments(
+            segments, encoder, settings, progress, store, collector, Heap() if heap is None else heap
+        )
+    except _TooLargeError as error:
+        raise torch.OutOfMemoryError(
+            f"A text does not fit into the memory of the encoder's device: {_place(segments, error.text, spell)}. "
+            f"Lower max_length, or use another device. ({error.__cause__})"
+        ) from error.__cause__
+
+
+def _match_segments(
+    segments: TokenizedSegments,
+    encoder: Encoder,
+    settings: EncoderSettings,
+    progress: bool,
+    store: ReferenceCache | None,
+    collector: EmbeddingCollector | None,
+    heap: Heap,
+) -> TokenMatches:
     texts = segments.texts
     candidate_lengths, reference_lengths = texts.lengths[segments.candidates], texts.lengths[segments.references]
     candidate_to, reference_to = ragged.starts(candidate_lengths), ragged.starts(reference_lengths)
@@ -78,18 +106,16 @@ def match_segments(
     uses = _count(segments.candidates, segments.references, len(texts))
     held = {} if store is None else _look_up(store, segments)
     from_store, stored = frozenset(held), set(held)
-    if hasattr(encoder, "expect"):
-        encoder.expect(int(texts.lengths.sum()) - int(texts.lengths[list(held)].sum()))
     dim = settings.dim or _find_dim(texts, encoder, settings)
     max_tokens = max(1, EMBEDDING_BYTES // (4 * dim * settings.layers))
     buffer: list[Tensor] = []  # one piece of memory for all chunks: many of changing size would fragment the heap
-    with tqdm(total=len(texts) - len(held), unit="text", desc="BERTScore", disable=not progress) as bar:
+    with _progress(len(texts) - len(held)) if progress else nullcontext() as bar:
         for pairs in plan_chunks(segments.candidates, segments.references, texts.lengths, max_tokens):
             c, r = segments.candidates[pairs], segments.references[pairs]
             here = torch.unique(torch.cat([c, r]))
             first = torch.zeros(len(texts), dtype=torch.int64)
             first[here] = ragged.starts(texts.lengths[here])
-            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar, buffer, dim)
+            embeddings = _embed_texts(texts, here, first, held, encoder, settings, bar, buffer, dim, heap)
             ids = texts.ids[ragged.positions(ragged.starts(texts.lengths)[here], texts.lengths[here])]
             matchable = ~torch.isin(ids, settings.unmatchable_ids)
             c_lengths, r_lengths = candidate_lengths[pairs], reference_lengths[pairs]
@@ -118,7 +144,53 @@ def match_segments(
     )
 
 
-def _look_up(store: EmbeddingStore, segments: TokenizedSegments) -> dict[int, Tensor]:
+def embed_texts(
+    texts: TokenizedTexts, chosen: Tensor, encoder: Encoder, settings: EncoderSettings, bar: tqdm[NoReturn] | None
+) -> Tensor:
+    """Return the unit embeddings of the texts `chosen` [text], one after the other: [layer, token, dim]."""
+    first = torch.zeros(len(texts), dtype=torch.int64)
+    first[chosen] = ragged.starts(texts.lengths[chosen])
+    dim = settings.dim or _find_dim(texts, encoder, settings)
+    return _embed_texts(texts, chosen, first, {}, encoder, settings, bar, [], dim, Heap())
+
+
+def token_bytes(texts: TokenizedTexts, encoder: Encoder, settings: EncoderSettings) -> int:
+    """Return the bytes that the embeddings of a token take."""
+    return 4 * settings.layers * (settings.dim or _find_dim(texts, encoder, settings))
+
+
+class _TooLargeError(Exception):
+    """A text, by its number, that does not fit into memory; its cause is what the encoder raised."""
+
+    def __init__(self, text: int) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def _place(segments: TokenizedSegments, text: int, spell: Callable[[list[int]], str] | None) -> str:
+    """Return where a text stands first among the segments that are scored together, its length and its beginning."""
+    texts, counts = segments.texts, segments.reference_counts
+    segment_of = ragged.owners(counts)
+    pairs = torch.nonzero(segments.candidates == text).squeeze(1).tolist()
+    if pairs:
+        where = f"candidate {int(segment_of[pairs[0]])}"
+    else:
+        pair = int(torch.nonzero(segments.references == text)[0])
+        segment = int(segment_of[pair])
+        number = f" {pair - int(ragged.starts(counts)[segment])}" if counts[segment] > 1 else ""
+        where = f"reference{number} of candidate {segment}"
+    first, length = int(ragged.starts(texts.lengths)[text]), int(texts.lengths[text])
+    ids = texts.ids[first : first + length].tolist()
+    begins = "" if spell is None else f", which begins {spell(ids)!r}"
+    return f"{where} (of {len(counts)} that are scored together, counted from 0), {length} tokens{begins}"
+
+
+def _progress(total: int) -> tqdm[NoReturn]:
+    # Only where it is shown: every bar takes a lock of tqdm's, which a child forked meanwhile would wait for.
+    return tqdm(total=total, unit="text", desc="BERTScore")
+
+
+def _look_up(store: ReferenceCache, segments: TokenizedSegments) -> dict[int, Tensor]:
     """Return the stored embeddings of the references by the numbers of their texts."""
     texts = torch.unique(segments.references).tolist()
     found = {text: store.get(key) for text, key in zip(texts, _keys(segments.texts, texts), strict=True)}
@@ -126,7 +198,7 @@ def _look_up(store: EmbeddingStore, segments: TokenizedSegments) -> dict[int, Te
 
 
 def _admit(
-    store: EmbeddingStore, texts: TokenizedTexts, chosen: Tensor, first: Tensor, embeddings: Tensor, stored: set[int]
+    store: ReferenceCache, texts: TokenizedTexts, chosen: Tensor, first: Tensor, embeddings: Tensor, stored: set[int]
 ) -> None:
     new = [text for text in chosen.tolist() if text not in stored]
     stored.update(new)
@@ -160,14 +232,14 @@ def _embed_texts(
     held: dict[int, Tensor],
     encoder: Encoder,
     settings: EncoderSettings,
-    bar: tqdm[NoReturn],
+    bar: tqdm[NoReturn] | None,
     buffer: list[Tensor],
     dim: int,
+    heap: Heap,
 ) -> Tensor:
     """Return the unit embeddings of the texts `here` as one flat tensor [layer, token, dim], until the next call."""
     total = int(texts.lengths[here].sum())
     flat: Tensor | None = None
-    tidy = int(texts.lengths.sum()) > _SMALL_CALL
     known = torch.tensor([text in held for text in here.tolist()], dtype=torch.bool)
     new = here[~known & (texts.lengths[here] > 0)]
     windows = plan_windows(texts.lengths[new], settings.window)
@@ -178,10 +250,11 @@ def _embed_texts(
         if int(windows.kept[chosen].sum()) < rows.shape[1]:
             rows = rows[:, windows.kept_rows(chosen).to(rows.device)]
         flat[:, windows.kept_positions(first[new], chosen).to(flat.device)] = rows
-        bar.update(int(windows.last[chosen].sum()))
+        if bar is not None:
+            bar.update(int(windows.last[chosen].sum()))
+        n_tokens = rows.shape[1]
         del rows
-        if tidy:
-            give_back()
+        heap.passed(n_tokens)
     for text in here[known].tolist():
         rows = held[text]
         if flat is None:
@@ -222,10 +295,7 @@ def _embed_batch(
         if not _is_out_of_memory(error):
             raise
         if len(chosen) == 1:
-            raise torch.OutOfMemoryError(
-                f"A single text of {batch.ids.shape[1]} tokens does not fit into the memory of the encoder's device; "
-                f"lower max_length, or use another device. ({error})"
-            ) from error
+            raise _TooLargeError(int(chosen[0])) from error
         output = None
     if output is None:  # outside the handler, whose traceback would keep the failed batch alive
         half = (len(chosen) + 1) // 2

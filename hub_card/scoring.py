@@ -25,11 +25,28 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
 from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig
-from bertscore_metric.embeddings import EmbeddingCollector
+from bertscore_metric.analysis.explain import Explanation
+from bertscore_metric.analysis.explanation_html import to_html
+from bertscore_metric.analysis.heat_map import undrawable
+from bertscore_metric.analysis.report_page import spreadsheet_cell
+from bertscore_metric.core.pairs import parse_segments
 from bertscore_metric.io import files
 from bertscore_metric.registry import baselines_for
+from bertscore_metric.state.kept_embeddings import EmbeddingCollector
+from bertscore_metric.state.state_columns import to_columns
+from bertscore_metric.state.stream import Stream
 
-MODELS = ("offline", "en", "en_best", "multilingual", "zh", "ko", "sci")  # shipped configs that the page offers
+# The shipped configs that the page offers: what they are called, their languages, and what is downloaded once.
+MODELS = {
+    "offline": "MiniLM (English; built in)",
+    "en": "RoBERTa large (English; 1.4 GB)",
+    "en_best": "DeBERTa xlarge (English; 3 GB, slow)",
+    "multilingual": "Multilingual BERT (104 languages; 0.7 GB)",
+    "zh": "BERT (Chinese; 0.4 GB)",
+    "ko": "KcBERT (Korean; 0.4 GB)",
+    "sci": "SciBERT (English science; 0.4 GB)",
+}
+DEFAULT = next(iter(MODELS))
 MAX_CHARACTERS = 5_000  # of a candidate, and of a reference
 MAX_TOGETHER = 20_000  # of a candidate with all its references: what others may have to wait for
 MAX_REFERENCES = 20
@@ -42,6 +59,7 @@ ROWS_A_STEP = 64  # at most; between two looks at the progress, and between two 
 KEPT_SCORERS = 4
 KEPT_BYTES = 2**30  # embeddings of a text with its references, far beyond what the limits above allow
 LONGEST_MESSAGE = 600
+NAMED_CHARACTERS = 20
 NUMBERS = ("precision", "recall", "f1")
 
 KINDS = {"str": (str, "a text"), "bool": (bool, "true or false"), "list[str]": (list, "a list of texts")}
@@ -49,7 +67,6 @@ KINDS = {"str": (str, "a text"), "bool": (bool, "true or false"), "list[str]": (
 PHRASES = (
     (r" empty='skip' leaves them out of the mean\.", ""),
     (r" \(long_text='windows' scores all, long_text='error' refuses such texts\)", ""),
-    (r" A font with them \(for instance from Noto\) can be installed for the picture\.", ""),
     (r"\bnum_layers=", "layer "),
     (r"\bsegments\b", "rows"),
     (r"counted from 0, ind(?:ex|ices) ([\d, ]*\d)", lambda match: f"row{'s' * (', ' in match[1])} {_from_1(match[1])}"),
@@ -63,7 +80,8 @@ _hearing = threading.Lock()  # Python's record of warnings is the process's
 def in_words(function: Callable[..., Any]) -> Callable[..., Any]:
     """Check a function's arguments, which anybody may send, and let its errors appear on the page as messages.
 
-    The page renders those as HTML, so they are escaped.
+    The page renders those as HTML and a program reads them as text, so every `<` is followed by a word joiner: that is
+    no markup there, and not to be seen here.
     """
     signature = inspect.signature(function)
 
@@ -81,7 +99,7 @@ def in_words(function: Callable[..., Any]) -> Callable[..., Any]:
             message = "Something went wrong that this page did not expect; whoever runs it finds more in its log."
         if len(message) > LONGEST_MESSAGE:
             message = f"{message[:LONGEST_MESSAGE]}…"
-        raise gr.Error(html.escape(message), duration=None, print_exception=False)
+        raise gr.Error(message.replace("<", "<\u2060"), duration=None, print_exception=False)
 
     return told
 
@@ -112,7 +130,7 @@ def _from_1(numbers: str) -> str:
 @functools.lru_cache(maxsize=KEPT_SCORERS)
 def scorer_for(model: str, layer: int | None, rescale: bool, language: str, idf: bool | tuple[str, ...]) -> BERTScorer:
     """Return a scorer; those used last are kept, and scorers of the same model and layer share its encoder."""
-    model = model or MODELS[0]
+    model = model or DEFAULT
     if model not in MODELS:  # a path would be read as a file of settings
         raise ValueError(f"This page offers the models {', '.join(MODELS)}; got {model!r}.")
     config = ScoreConfig.from_yaml(model)
@@ -124,13 +142,13 @@ def scorer_for(model: str, layer: int | None, rescale: bool, language: str, idf:
 
 
 def model_names() -> dict[str, str]:
-    """Return what the page's models are called."""
+    """Return the names under which the hub has the page's models."""
     return {model: str(ScoreConfig.from_yaml(model).model_name_or_path) for model in MODELS}
 
 
 def models_without_baseline() -> list[str]:
-    """Return the names of the page's models whose scores cannot be rescaled."""
-    return [name for name in model_names().values() if not _languages(name)]
+    """Return what the page calls the models whose scores cannot be rescaled."""
+    return [MODELS[model].partition(" (")[0] for model, name in model_names().items() if not _languages(name)]
 
 
 def _languages(model: str) -> list[str]:
@@ -174,20 +192,39 @@ def score_text(
     scorer = scorer_for(model, _layer(layer), rescale, language.strip(), idf or False)
     segments = scorer.tokenize([candidate], [trusted])
     collector = EmbeddingCollector(KEPT_BYTES)
-    matches = scorer.match(segments, collector=collector)
+    matches = scorer.match_tokens(segments, collector=collector)
     with heard() as notes:
-        result = scorer.report([matches])
+        result = scorer.report(to_columns(matches))
+        scores = {name: getattr(result, name).item() for name in NUMBERS}
         pair = scorer.explain_embeddings(collector.segment(segments, scorer.layers))
-        tokens = max(pair.similarity.shape)
-        figure = pair.plot() if tokens <= MAX_DRAWN_TOKENS else None
-    if figure is None:
-        notes.append(f"The heat map is drawn up to {MAX_DRAWN_TOKENS} tokens a side; this pair has {tokens}.")
+        pair = pair.as_scored(**scores, n_references=len(trusted))
+        figure = _heat_map(pair, notes)
     if len(trusted) > 1:
         notes.append("P, R and F1 are each those of the reference that is best in it; shown is the best in F1.")
     number = result.best_reference.item()
-    scores = (f"{getattr(result, name).item():.6f}" for name in NUMBERS)
     best = f"{number + 1}: {trusted[number]}"
-    return *scores, best, _told(notes), figure, _frame(pair.to_html()), str(result.signature)
+    printed = (f"{scores[name]:.6f}" for name in NUMBERS)
+    return *printed, best, "\n".join(notes), figure, _frame(to_html(pair, framed=True)), str(result.signature)
+
+
+def _heat_map(pair: Explanation, notes: list[str]) -> Any:
+    """Return the picture of a pair, or nothing where nobody could read it; a note then says why."""
+    tokens = max(pair.similarity.shape)
+    if tokens > MAX_DRAWN_TOKENS:
+        notes.append(f"The heat map is drawn up to {MAX_DRAWN_TOKENS} tokens a side; this pair has {tokens}.")
+        return None
+    if missing := undrawable(pair):
+        notes.append(
+            f"No font of this page's server has the characters {''.join(sorted(missing)[:NAMED_CHARACTERS])}, so the "
+            f"heat map is not drawn; the coloured texts show the same matches."
+        )
+        return None
+    try:
+        return pair.plot()
+    except Exception:  # whatever fails in a picture, the scores are shown
+        logging.getLogger(__name__).exception("A heat map could not be drawn")
+        notes.append("The heat map could not be drawn; whoever runs this page finds more in its log.")
+        return None
 
 
 @in_words
@@ -205,31 +242,44 @@ def score_file(
     """Return what the second tab shows: means, notes, a table, a file with all scores, and the signature."""
     candidates, references = _read(file, candidate_column, reference_columns)
     scorer = scorer_for(model, _layer(layer), rescale, language.strip(), idf)
-    parts = []
+    stream = Stream(scorer)
     for step in _steps(candidates, references):
         progress((step.start, len(candidates)), desc="Scoring", unit="rows")
-        parts.append(scorer.match(scorer.tokenize(candidates[step], references[step])))
+        stream.add(parse_segments(candidates[step], references[step]))
     with heard() as notes:
-        result = scorer.report(parts)
+        result = stream.report()
     rows = result.to_rows()
-    path = save_bytes_to_cache(_csv(rows), f"{Path(file).stem}.bertscore.csv", get_upload_folder())
+    content = _csv(rows, candidates, references)
+    path = save_bytes_to_cache(content, f"{Path(file).stem}.bertscore.csv", get_upload_folder())
     if len(rows) > SHOWN_ROWS:
-        notes.append(f"The table shows the first {SHOWN_ROWS} of {len(rows)} rows; the file to download has all.")
+        notes.append(
+            f"The table shows the {SHOWN_ROWS} of {len(rows)} rows with the lowest F1; the file to download has all."
+        )
+    worst = sorted(range(len(rows)), key=lambda number: rows[number]["f1"])[:SHOWN_ROWS]
     shown = [
-        [number, *(f"{row[name]:.6f}" for name in NUMBERS), candidate, "\n".join(_group(group))]
-        for number, row, candidate, group in zip(range(1, SHOWN_ROWS + 1), rows, candidates, references, strict=False)
-    ]
+        [number + 1, *(round(rows[number][name], 6) for name in NUMBERS), candidates[number],
+         _numbered(_group(references[number]))]
+        for number in worst
+    ]  # fmt: skip
     means = (f"{getattr(result.mean, name):.6f} ± {getattr(result.std, name):.6f}" for name in NUMBERS)
-    return *means, _told(notes), shown, gr.update(value=path, visible=True), str(result.signature)
+    return *means, "\n".join(notes), shown, path, str(result.signature)
 
 
-def _csv(rows: list[dict[str, Any]]) -> bytes:
-    """Return the table to download; rows and references count from 1."""
+def _numbered(references: list[str]) -> str:
+    """Return the references of a row so that one is told from the next."""
+    return references[0] if len(references) == 1 else "\n".join(f"{k}: {text}" for k, text in enumerate(references, 1))
+
+
+def _csv(rows: list[dict[str, Any]], candidates: list[str], references: list[Any]) -> bytes:
+    """Return the table to download, with the texts; rows and references count from 1."""
     stream = io.StringIO(newline="")
     table = csv.writer(stream)
-    table.writerow(["row", *NUMBERS, "best_reference"])
-    for number, row in enumerate(rows, 1):
-        table.writerow([number, *(f"{row[name]:.6f}" for name in NUMBERS), row["best_reference"] + 1])
+    most = max(len(_group(group)) for group in references)
+    named = [f"reference_{k}" for k in range(1, most + 1)]
+    table.writerow(["row", *NUMBERS, "best_reference", "candidate", *named])
+    for number, (row, candidate, group) in enumerate(zip(rows, candidates, references, strict=True), 1):
+        texts = map(spreadsheet_cell, (candidate, *_group(group)))
+        table.writerow([number, *(f"{row[name]:.6f}" for name in NUMBERS), row["best_reference"] + 1, *texts])
     return stream.getvalue().encode()
 
 
@@ -308,10 +358,6 @@ def _lines(texts: str) -> list[str]:
 
 def _group(references: str | list[str]) -> list[str]:
     return [references] if isinstance(references, str) else references
-
-
-def _told(notes: list[str]) -> Any:
-    return gr.update(value="\n".join(notes), visible=bool(notes))
 
 
 def _frame(page: str) -> str:

@@ -1,6 +1,7 @@
 """Every supported architecture as a tiny random model: 4 blocks, 32 dimensions, 64 positions where it has a table.
 
-A model is built from its configuration, seeded, with the tokenizer of one of the folders in `tests/models`. Its weights
+A model is built from its configuration, seeded, with the tokenizer of one of the folders in
+`tests/tiny_models`. Its weights
 are large (0.2), so that layers differ and negative cosines occur.
 """
 
@@ -38,7 +39,7 @@ class Architecture:
     Args:
         config: name of its configuration's class in transformers.
         settings: of that configuration, without the vocabulary's size.
-        tokenizer: the folder in `tests/models` whose tokenizer it takes; `byt5` has no files.
+        tokenizer: the folder in `tests/tiny_models` whose tokenizer it takes; `byt5` has no files.
         norm: the norm that follows the blocks, within the encoder; empty without one.
         limit: how many positions it has; `None` where they are relative or rotary.
         before_5: whether it is tested with transformers 4.57, where the same numbers are asked for.

@@ -1,4 +1,4 @@
-"""Shared fixtures: everything offline, the tiny models of `tests/models` and the embedded model."""
+"""Shared fixtures: everything offline, the tiny models of `tests/tiny_models` and the embedded model."""
 
 import os
 
@@ -16,7 +16,7 @@ import pytest
 from bertscore_metric import BERTScorer
 
 TESTS = Path(__file__).parent
-MODELS = TESTS / "models"
+MODELS = TESTS / "tiny_models"
 DATA = TESTS.parent.parent / "shared" / "data"  # third-party text; tests that read it skip where it is absent
 
 # Scores are compared in float32: sums over some 30 tokens of values near 1 differ by a few 1e-7 with the order.

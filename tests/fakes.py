@@ -1,9 +1,12 @@
 """Fakes that stand in for a model: ten lines each, so that tests need no weights."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from bertscore_metric import TokenBatch
+from bertscore_metric.core.pairs import Segments
 
 
 class HashEncoder:
@@ -56,3 +59,22 @@ class SmallMemory(HashEncoder):
             self.refused += 1
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return super().embed(tokens)
+
+
+class WordCount:
+    """Counts words: a scorer of ten lines, without a model."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+        self.fails = False
+
+    def match(self, segments: Segments) -> Mapping[str, Tensor]:
+        """Return the number of words of each candidate."""
+        if self.fails:
+            raise RuntimeError("no words today")
+        self.calls.append(len(segments))
+        return {"words": torch.tensor([len(text.split()) for text in segments.candidates], dtype=torch.int64)}
+
+    def report(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> tuple[list[int], list[int]]:
+        """Return the counts and the numbers."""
+        return columns["words"].tolist(), sample_ids.tolist()

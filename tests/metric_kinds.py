@@ -60,7 +60,7 @@ class Kind:
 
     def _model(self) -> dict[str, Any]:
         if self.encoder is None:
-            return {"model_name_or_path": str(TESTS / "models" / "bert"), "num_layers": 2}
+            return {"model_name_or_path": str(TESTS / "tiny_models" / "bert"), "num_layers": 2}
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float32)  # the fake's numbers are to be the same under any default
         encoder = self.encoder()
@@ -82,7 +82,7 @@ class Kind:
 @cache
 def tokenizer() -> Any:
     """Return the tokenizer of the tiny BERT."""
-    return AutoTokenizer.from_pretrained(TESTS / "models" / "bert")
+    return AutoTokenizer.from_pretrained(TESTS / "tiny_models" / "bert")
 
 
 KINDS: dict[str, Kind] = {

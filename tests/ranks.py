@@ -1,4 +1,4 @@
-"""Jobs for real processes that talk over gloo; children import this module by its name, so it is no test file."""
+"""Jobs for real processes that talk over gloo; children import this module by its name, so it is not a test file."""
 
 import os
 import warnings
@@ -10,10 +10,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from fakes import HashEncoder
+from fakes import HashEncoder, WordCount
 from metric_kinds import KINDS, Kind, scores, tokenizer
 
+from bertscore_metric import parse_segments
 from bertscore_metric.adapters.torchmetrics import bertscore_collection
+from bertscore_metric.state.exchange import gather
+from bertscore_metric.state.state_columns import digest, joined_columns
+from bertscore_metric.state.stream import Stream
 
 SPLITS = {  # which segments each of two ranks has
     "even": ([0, 1, 2, 3], [4, 5, 6, 7, 8]),
@@ -65,7 +69,7 @@ def _score(kind: Kind, share: list[int]) -> dict[str, Any]:
     kind.update(metric, share, step=2)
     encoder = metric._shared.scorer.model.encoder
     value = scores(metric.compute())
-    rows = metric._n_rows(metric._columns())
+    rows = int(metric.n_segments)
     again = scores(metric.compute())
     return {
         "scores": value,
@@ -98,7 +102,9 @@ def _duplicates(rank: int) -> Any:
         kind = KINDS[name]
         metric = kind.metric()
         kind.update(metric, [0, 2, 4, 6] if rank == 0 else [1, 3, 5, 0], step=3)
-        out[name] = scores(metric.compute()), metric._result.n_windows
+        out[name] = scores(metric.compute()), metric.result().n_windows
+        if name == "numbered":
+            out["interval"] = *metric.result().interval("recall"), metric.result().n_segments
     return out
 
 
@@ -106,7 +112,7 @@ def _conflict(rank: int) -> Any:
     metric = KINDS["numbered"].metric()
     metric.update(["the cat" if rank == 0 else "a dog"], ["the cat"], torch.tensor([3]))
     error = _error(metric.compute)
-    rows = metric._n_rows(metric._columns())
+    rows = int(metric.n_segments)
     metric.reset()
     metric.update(["the cat"], ["the cat"], torch.tensor([rank]))
     return error, rows, metric._is_synced, scores(metric.compute())
@@ -121,7 +127,7 @@ def _numbers_on_one_rank(rank: int) -> Any:
 def _other_settings(rank: int) -> Any:
     metric = KINDS["plain" if rank == 0 else "corpus idf"].metric()
     metric.update(["the cat"], ["the cat"])
-    return _error(metric.compute), metric._is_synced, metric._n_rows(metric._columns())
+    return _error(metric.compute), metric._is_synced, int(metric.n_segments)
 
 
 def _by_hand(rank: int) -> Any:
@@ -207,6 +213,35 @@ def _nothing(rank: int) -> Any:
     return scores(metric.compute()).shape
 
 
+def exchange(rank: int) -> dict[str, Any]:
+    """Return what a rank sees of every exchange, with a count of what was pickled meanwhile."""
+    pickled = 0
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        nonlocal pickled
+        pickled += 1
+        raise AssertionError("pickled")
+
+    dist.distributed_c10d._pickler = refuse  # type: ignore[attr-defined]
+    columns = {
+        "ids": torch.tensor([1, 2, 3] if rank == 0 else [], dtype=torch.int64),
+        "scores": torch.tensor([0.5] if rank == 0 else [0.25, 0.75]),
+        "flags": torch.tensor([] if rank == 0 else [1], dtype=torch.uint8),
+    }
+    stream = Stream(WordCount())
+    if rank == 0:
+        texts = ["a", "a b", "a b c", "a"]
+        stream.add(parse_segments(texts, texts))
+    out = {
+        "columns": gather(columns if rank == 0 else dict(reversed(columns.items()))),
+        "failure": _error(lambda: gather({}, KeyError("lost")) if rank else gather(columns)),
+        "other rows": _error(lambda: gather(columns, digest=digest(torch.tensor([rank])))),
+        "other columns": _error(lambda: gather({f"ids {rank}": columns["ids"]})),
+        "stream": Stream.from_columns(WordCount(), joined_columns(gather(stream.columns()))).report(),
+    }
+    return {**out, "pickled": pickled}
+
+
 CHECKS: dict[str, Callable[[int], Any]] = {
     "duplicates": _duplicates,
     "conflict": _conflict,
@@ -231,7 +266,7 @@ def _death(rank: int, folder: Path, result: Any) -> Any:
         torch.save(result, folder / "1.pt")
         os._exit(0)
     error = _error(metric.compute)
-    return error, metric._is_synced, metric._n_rows(metric._columns())
+    return error, metric._is_synced, int(metric.n_segments)
 
 
-JOBS: dict[str, Callable[[int], Any]] = {"every kind": every_kind}
+JOBS: dict[str, Callable[[int], Any]] = {"every kind": every_kind, "exchange": exchange}

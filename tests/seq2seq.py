@@ -102,9 +102,7 @@ def evaluations(folder: Path) -> dict[str, list[float]]:
     for batch_eval in (False, True):  # Trainer itself passes logits, and no row twice
         score = ComputeBERTScore(tokenizer(), distributed=True, **SETTINGS)
         helper = {"preprocess_logits_for_metrics": score.preprocess_logits_for_metrics} if batch_eval else {}
-        run = trainer(
-            folder, score, callback=False, generate=False, seq2seq=False, batch_eval_metrics=batch_eval, **helper
-        )
+        run = trainer(folder, score, generate=False, seq2seq=False, batch_eval_metrics=batch_eval, **helper)
         out[f"logits {batch_eval}"] = [run.evaluate()["eval_bertscore_f1"], score.result.n_segments]
     score = ComputeBERTScore(tokenizer(), **SETTINGS)
     predicted = trainer(folder, score).predict(rows(tokenizer()), metric_key_prefix="test")

@@ -14,7 +14,7 @@ from conftest import TESTS, TOLERANCE
 from torch import Tensor
 
 from bertscore_metric import BERTScorer
-from bertscore_metric.model import BERTScoreWarning
+from bertscore_metric.warnings import BERTScoreWarning
 
 VERSIONS_FILE = TESTS / "golden" / "transformers_4_57.json"
 VERSIONS = json.loads(VERSIONS_FILE.read_text()) if VERSIONS_FILE.is_file() else {}

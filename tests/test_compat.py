@@ -16,7 +16,8 @@ from conftest import MODELS, TESTS, model_path
 
 import bertscore_metric
 import bertscore_metric.compat as bert_score
-from bertscore_metric import BERTScoreWarning, encoder, registry, source
+from bertscore_metric import BERTScoreWarning, registry
+from bertscore_metric.models import encoder, source
 
 BASELINE = str(TESTS / "golden" / "baseline.csv")
 CANDS = [

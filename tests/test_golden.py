@@ -18,7 +18,7 @@ from conftest import MODELS, TESTS, TOLERANCE, model_path
 from torch import Tensor
 
 from bertscore_metric import BERTScorer, TokenMatches
-from bertscore_metric.tokens import TokenizedSegments
+from bertscore_metric.core.tokens import TokenizedSegments
 
 FILES = [json.loads((TESTS / "golden" / f"bert_score_transformers{v}.json").read_text()) for v in (4, 5)]
 INPUTS = FILES[0]["_meta"]["inputs"]

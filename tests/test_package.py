@@ -13,7 +13,9 @@ import pytest
 from conftest import MODELS, TESTS
 
 ROOT = TESTS.parent
-FORBIDDEN = {"torchmetrics", "datasets", "evaluate", "lightning", "matplotlib", "pandas", "scipy"}
+FORBIDDEN = {
+    "torchmetrics", "datasets", "evaluate", "lightning", "matplotlib", "pandas", "scipy", "sacrebleu", "rouge_score",
+}  # fmt: skip
 SCORE = "from bertscore_metric import score; print(score('a cat', 'a cat', {model!r}, num_layers=2).mean.f1)"
 
 
@@ -138,6 +140,21 @@ def test_wheel_command_line(installed: str, tmp_path: Path) -> None:
             "pip install 'bertscore_metric[stats]'",
         ),
         (
+            "scipy",
+            "from bertscore_metric.core.significance import mean_interval; mean_interval([1, 2])",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
+            "sacrebleu",
+            "from bertscore_metric.analysis.classics import classic_scores; classic_scores(['chrf'], ['a'], [['a']])",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
+            "rouge_score",
+            "from bertscore_metric.analysis.classics import classic_scores; classic_scores(['rougeL'], ['a'], [['a']])",
+            "pip install 'bertscore_metric[stats]'",
+        ),
+        (
             "matplotlib",
             "from bertscore_metric.analysis.figures import new_figure; new_figure(1, 1)",
             "pip install 'bertscore_metric[plot]'",
@@ -208,6 +225,7 @@ def test_archives_hold_what_they_should(archives: tuple[Path, Path]) -> None:
         "LICENSE",
         "tests/test_golden.py",
         "tests/golden/baseline.csv",
+        "docs/getting_started.md",
         "hub_card/bertscore.py",
     } <= source
     assert not any("newstest" in name for name in source)

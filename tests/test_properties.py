@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bertscore_metric import BERTScorer, BERTScoreResult
-from bertscore_metric.batches import BatchRule
+from bertscore_metric.core.batches import BatchRule
 
 pytestmark = pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -13,7 +14,11 @@ from conftest import MODELS, TOLERANCE, model_path, shared_scorer
 from fakes import HashEncoder, LayeredEncoder, SmallMemory
 from transformers import AutoModel, AutoTokenizer
 
-from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, batches, encoder, score, scorer, tokens, update
+from bertscore_metric import BERTScorer, BERTScoreWarning, ScoreConfig, score, scorer, update
+from bertscore_metric.core import batches
+from bertscore_metric.models import encoder
+from bertscore_metric.models import tokenizer as tokens
+from bertscore_metric.state import stream
 
 CANDIDATES = ["the cat sat on the red table.", "I like lemons.", "Go go go.", "a dog"]
 REFERENCES = ["a dog sat on the red table.", "I love lemons.", "Numbers: 0 1 2 3, is it?", "the dog walked past"]
@@ -98,16 +103,33 @@ def test_rejected_update_changes_nothing(tiny: BERTScorer, bad: Any) -> None:
 
 def test_out_of_memory_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """An update that runs out of memory leaves the stream as it was, and can be repeated."""
-    monkeypatch.setattr(scorer, "_WAITING_TOKENS", 1)
+    monkeypatch.setattr(stream, "FULL_BYTES", 1)
     fake = SmallMemory(most_tokens=100)
     metric = own(fake)
     metric.update(CANDIDATES[:2], REFERENCES[:2])
     fake.most_tokens = 1
-    with pytest.raises(torch.OutOfMemoryError, match=r"A single text of \d+ tokens does not fit"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"A text does not fit into the memory .* candidate \d"):
         metric.update(CANDIDATES[2:], REFERENCES[2:])
     fake.most_tokens = 100
     metric.update(CANDIDATES[2:], REFERENCES[2:])
     same(metric.compute(), own(HashEncoder()).score(CANDIDATES, REFERENCES))
+
+
+def test_text_that_does_not_fit_is_named() -> None:
+    """The side, the number and the beginning of a text that does not fit are in the message, also within a group."""
+    long = "the red table " * 12
+    for candidates, references, where in (
+        (["a", long], ["a dog", "a cat"], "candidate 1 (of 2 that are scored together, counted from 0)"),
+        (["a", "the cat"], ["a dog", long], "reference of candidate 1 (of 2 that"),
+        (["a", "the cat", "b"], [["a"], ["a dog", "go", long], ["c"]], "reference 2 of candidate 1 (of 3 that"),
+        ([long, long], ["a", long], "candidate 0 (of 2 that"),
+    ):
+        with pytest.raises(torch.OutOfMemoryError) as error:
+            own(SmallMemory(most_tokens=20)).score(candidates, references)
+        message = str(error.value)
+        assert message.startswith(f"A text does not fit into the memory of the encoder's device: {where}")
+        assert re.search(r", \d\d tokens, which begins 'the red table the red.*'\. Lower max_length, or use", message)
+        assert message.endswith("(CUDA out of memory. Tried to allocate 2.00 GiB.)")
 
 
 def test_out_of_memory_halves_the_batch() -> None:
@@ -118,6 +140,7 @@ def test_out_of_memory_halves_the_batch() -> None:
     assert fake.n_texts == 8
 
 
+@pytest.mark.filterwarnings("ignore:.*precision and recall above 0:bertscore_metric.BERTScoreWarning")  # random vectors
 def test_every_distinct_text_is_embedded_once() -> None:
     """Repeated texts, and candidates that are also references, cost nothing, also across a call's chunks."""
     fake = HashEncoder()
@@ -127,6 +150,7 @@ def test_every_distinct_text_is_embedded_once() -> None:
     assert result.n_segments == 16
 
 
+@pytest.mark.filterwarnings("ignore:.*precision and recall above 0:bertscore_metric.BERTScoreWarning")  # random vectors
 def test_every_distinct_text_is_embedded_once_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that a later chunk needs again is kept, within the budget."""
     texts = ["the cat", "a dog", "I like lemons.", "Go go", "the old chef found two bananas."]
@@ -230,13 +254,13 @@ def test_own_encoder_in_the_signature() -> None:
 
 
 def test_own_encoder_with_layers() -> None:
-    """An own encoder may return several layers, and each is scored."""
+    """A custom encoder may return several layers, and each is scored."""
     result = own(LayeredEncoder(), all_layers=True).score(CANDIDATES, REFERENCES)
     assert result.f1.shape == (3, 4)
     assert result.best_reference.shape == (3, 4)
     assert len(result.mean.f1) == 3  # type: ignore[arg-type]
     torch.testing.assert_close(result.f1[0], own(HashEncoder()).score(CANDIDATES, REFERENCES).f1)
-    with pytest.raises(ValueError, match="all_layers with an own encoder= needs its num_layers"):
+    with pytest.raises(ValueError, match="all_layers with your own encoder= needs its num_layers"):
         own(HashEncoder(), all_layers=True)
     with pytest.raises(ValueError, match="returned 3 layers where 1 was expected"):
         own(LayeredEncoder()).score(CANDIDATES, REFERENCES)
@@ -263,7 +287,7 @@ def test_what_an_encoder_needs() -> None:
         BERTScorer(encoder=HashEncoder, tokenizer=tokenizer())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="encoder= needs tokenizer="):
         BERTScorer(encoder=HashEncoder())
-    with pytest.raises(ValueError, match="an own encoder= has chosen its layer"):
+    with pytest.raises(ValueError, match="your own encoder= has chosen its layer"):
         own(HashEncoder(), num_layers=3)
     with pytest.raises(ValueError, match="model_name_or_path and encoder each name a model"):
         BERTScorer("offline", encoder=HashEncoder(), tokenizer=tokenizer())
@@ -361,7 +385,7 @@ def test_threads_share_an_encoder() -> None:
 
 def test_fixed_idf_of_texts_and_mapping() -> None:
     """idf counted in other texts, and the same table given as a mapping, score alike."""
-    from bertscore_metric.weighting import document_frequencies, inverse_document_frequencies
+    from bertscore_metric.core.weighting import document_frequencies, inverse_document_frequencies
 
     texts = ["the cat sat on the red table.", "the dog looked at the red table.", "I love lemons."]
     counted = BERTScorer(model_path("bert"), num_layers=2, idf=texts)
@@ -425,11 +449,13 @@ def test_unknown_tokens_are_counted() -> None:
     assert result.unk_share.references == 0
 
 
-def test_max_length_is_never_above_the_models_own(caplog: pytest.LogCaptureFixture) -> None:
-    """A larger max_length is reduced to the model's limit, and the signature shows what took effect."""
-    made = BERTScorer(model_path("bert"), num_layers=2, max_length=1000)
-    assert made.signature["maxlen"] == "64"
-    assert "max_length=1000 is above the model's own limit; using 64" in caplog.text
+def test_max_length_is_never_above_the_models_own() -> None:
+    """A larger max_length is reduced to the model's limit with a warning each time; the signature has what is used."""
+    for _ in range(2):
+        with pytest.warns(BERTScoreWarning, match="max_length=1000 is above the model's own limit; using 64") as caught:
+            made = BERTScorer(model_path("bert"), num_layers=2, max_length=1000)
+        assert caught[0].filename == __file__
+        assert made.signature["maxlen"] == "64"
     short = BERTScorer(model_path("bert"), num_layers=2, max_length=4)
     with pytest.warns(BERTScoreWarning, match="2 texts are longer than the limit of 4 tokens; 6 tokens"):
         result = short.score(["the cat sat on"], ["the cat walked past it"])
@@ -620,7 +646,7 @@ def test_out_of_memory_on_a_cpu() -> None:
         def embed(self, tokens: Any) -> torch.Tensor:
             return torch.empty(2**50)
 
-    with pytest.raises(torch.OutOfMemoryError, match=r"A single text of 3 tokens does not fit"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"A text does not fit .*: candidate 0 \(of 1 .* 3 tokens"):
         own(Huge(), batch_size=1).score(["Go"], ["Go"])
 
 

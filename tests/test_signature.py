@@ -174,6 +174,7 @@ def test_every_idf_has_its_own_signature() -> None:
     assert scorer_of({"idf": tuple(IDF["texts"])}).signature["idf"] == values["texts"]
 
 
+@pytest.mark.filterwarnings("ignore:max_length=1000000 is above")
 def test_what_takes_effect_counts() -> None:
     """A setting above the model's limit, or one that names the default, has the signature of what it amounts to."""
     assert scorer_of({"max_length": 10**6}).signature == scorer_of({}).signature
@@ -230,7 +231,7 @@ def test_own_tokenizer() -> None:
 
 
 def test_own_encoder() -> None:
-    """An own encoder is named by its class and known by its fingerprint."""
+    """A custom encoder is named by its class and known by its fingerprint."""
     tokenizer = AutoTokenizer.from_pretrained(model_path("bert"))
     encoder = HashEncoder()
     signature = BERTScorer(encoder=encoder, tokenizer=tokenizer).signature
@@ -243,7 +244,7 @@ def test_own_encoder() -> None:
 
 @pytest.mark.parametrize("fingerprint", ["a|b", "a|b:c", "a:b", " a ", "a\nb"])
 def test_own_encoder_with_an_odd_fingerprint(fingerprint: str) -> None:
-    """A signature is one line that is read back as it was, whatever an own encoder calls itself."""
+    """A signature is one line that is read back as it was, whatever a custom encoder calls itself."""
     encoder = HashEncoder()
     encoder.fingerprint = fingerprint
     signature = BERTScorer(encoder=encoder, tokenizer=AutoTokenizer.from_pretrained(model_path("bert"))).signature
@@ -316,7 +317,7 @@ def test_parse_of_a_scorers_signature() -> None:
 
 @pytest.mark.parametrize("text", ["", "model", "model:bert|layer", ":bert", "model:bert||layer:2", "model:bert|"])
 def test_parse_what_is_no_signature(text: str) -> None:
-    """A text that is no signature is shown beside what one looks like."""
+    """A text that is not a signature is shown beside what one looks like."""
     with pytest.raises(
         ValueError, match=rf"^Not a signature: {re.escape(repr(text))}; expected key:value\|key:value\|"
     ):

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import warnings
 from pathlib import Path
 from typing import Any
 
+from bertscore_metric.callers import warn
 from bertscore_metric.config import ScoreConfig
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.pairs import parse_segments
-from bertscore_metric.shared import SharedScorer
+from bertscore_metric.core.pairs import parse_segments
+from bertscore_metric.optional import explained
+from bertscore_metric.scorer_handle import ScorerHandle
+from bertscore_metric.warnings import BERTScoreWarning
 
 try:
     import datasets  # type: ignore[import-untyped]
     import evaluate  # type: ignore[import-untyped]
 except ImportError as error:
-    raise ImportError(
-        f"The evaluate module needs evaluate and datasets, which are not installed ({error}): "
-        f"pip install 'bertscore_metric[evaluate]'"
+    raise explained(
+        error,
+        ("evaluate", "datasets"),
+        "The evaluate module needs evaluate and datasets, which are not installed: "
+        "pip install 'bertscore_metric[evaluate]'",
     ) from error
 
 DESCRIPTION = """\
@@ -133,7 +136,7 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         self._objects = {name: settings.pop(name, None) for name in OBJECTS}
         self._given = self._own(settings)
         self._config({})
-        self._scorer: SharedScorer | None = None
+        self._scorer: ScorerHandle | None = None
         self._read: dict[str, list[Any]] | None = None  # what compute has read, until it has scored it
         self._failure: Exception | None = None  # of this process, told to the others
         self._loaded: tuple[ScoreConfig, dict[str, Any]] | None = None
@@ -294,10 +297,9 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         if name not in self._warned:
             self._warned.add(name)
             hint = " (an object of your own goes to the constructor)" if name in OBJECTS else ""
-            warnings.warn(
+            warn(
                 f"bertscore has no setting {name!r} and leaves it to the other metrics{hint}.",
                 BERTScoreWarning,
-                stacklevel=4,
             )
 
     def _config(self, changes: dict[str, Any]) -> tuple[ScoreConfig, dict[str, Any]]:
@@ -311,8 +313,13 @@ class BERTScore(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
         return ScoreConfig.from_mapping(settings), {"device": None, **run}
 
     def _load(self, config: ScoreConfig, run: dict[str, Any]) -> None:
+        if config.model_name_or_path is None and config.lang is None and not any(self._objects.values()):
+            raise ValueError(
+                "Name a model (model_type='offline' needs no network, 'roberta-large' is the usual one for English) or "
+                "a language (lang='en'), here or in evaluate.load."
+            )
         if self._scorer is None or self._loaded != (config, run):
-            self._scorer = SharedScorer(config, store_bytes=0, **run, **self._objects)
+            self._scorer = ScorerHandle(config, store_bytes=0, **run, **self._objects)
             self._loaded = (config, run)
 
     def _infer_feature_from_batch(self, batch: Any) -> Any:

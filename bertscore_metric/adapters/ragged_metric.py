@@ -1,12 +1,10 @@
-"""A `torchmetrics.Metric` whose states are ragged rows: what its base class does with lists, without its traps.
+"""A `torchmetrics.Metric` whose states are the parts of a `Stream`: what its base class does, without its traps.
 
 Rows stay in host memory, where the compute half runs, and go to the metric's device only to be gathered over ranks.
 States are lists of one-dimensional tensors, which are never changed in place. Nor are the lists, whoever else may hold
-them, but for one thing: waiting rows are encoded in place, so that all members of a compute group see it. That is right
+them, but for one thing: what waits is scored in place, so that all members of a compute group see it. That is right
 because rows are added by giving the metric new lists for all its columns at once, so that those who share the list of
-waiting rows share the others too.
-
-The class is long because it replaces another, method by method and under its names: one place to read what holds.
+pending texts share the others too.
 """
 
 from __future__ import annotations
@@ -23,29 +21,36 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from bertscore_metric.adapters.ragged_states import Columns, digest, foreign_columns, same_settings
-from bertscore_metric.columns import COUNTS, appended, joined
-from bertscore_metric.numerics import own_arithmetic
+from bertscore_metric.adapters.ragged_states import foreign_columns, same_settings
+from bertscore_metric.models.numerics import own_arithmetic
+from bertscore_metric.state.state_columns import digest, joined
+from bertscore_metric.state.stream import STREAM_COLUMNS, Parts, SegmentScorer, Stream
 
+_TENSOR_STATES = {"n_segments": "n_segments", "digest": "seen"}  # columns of a stream that are no lists here
 _NOT_COPIED = ("update", "compute", "_update_signature", "_forward_uncompiled")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class RaggedMetric(Metric):
-    """Rows in columns, exact in a stream and over ranks.
+    """Rows in columns, exact in a stream and over ranks. Threads that share a metric take turns.
 
-    A subclass declares its columns with `add_columns` and provides `update` (which calls `append_rows`), `compute`,
-    `_encode` (texts that wait -> rows), `_check_rows` (refuse rows that do not belong together) and `_check_foreign`
-    (more thoroughly, for those that come from elsewhere). Threads that share a metric take turns.
+    A subclass declares its columns with `add_columns` and provides `update` (which changes `stream()` and hands it to
+    `keep`), `compute`, `_segment_scorer`, `_check_rows` (refuse rows that do not belong together) and `_check_foreign`
+    (more thoroughly, for those that come from elsewhere).
+
+    The methods below replace those of torchmetrics' `Metric`, under its names. They lean on these private names of it:
+    `_defaults`, `_persistent`, `_reductions` (through `add_state`), `_update_count`, `_computed`, `_forward_cache`,
+    `_cache`, `_is_synced`, `_to_sync`, `_should_unsync`, `_device`, and on its calling `_wrap_update`, `_wrap_compute`,
+    `_reduce_states`, `_sync_dist`, `_copy_state_dict` and `_move_list_states_to_cpu`.
 
     Args:
         kwargs: the arguments of `torchmetrics.Metric`. `compute_on_cpu` changes nothing: rows are on the CPU anyway.
     """
 
     full_state_update = False
-    waiting: list[Tensor]
     settings: Tensor
     updates: Tensor
+    n_segments: Tensor
     seen: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
@@ -62,53 +67,57 @@ class RaggedMetric(Metric):
         """Declare the states.
 
         Args:
-            columns: name -> dtype, gathered over ranks.
+            columns: name -> dtype of the results, gathered over ranks.
             settings: what rows must have in common to be mixed.
             local: name -> dtype of columns that are not gathered by `sync`.
         """
+        own = {name: dtype for name, dtype in STREAM_COLUMNS.items() if name not in _TENSOR_STATES}
         with _arithmetic():
-            for name, dtype in {**columns, **local, "waiting": torch.uint8}.items():
+            for name, dtype in {**columns, **local, **own}.items():
                 self.add_state(name, [], dist_reduce_fx="cat")
                 self._column_types[name] = dtype
             # One byte an entry: torchmetrics compares states to a relative tolerance, which large numbers would pass.
             self.add_state("settings", torch.tensor(list(settings), dtype=torch.uint8), dist_reduce_fx=same_settings)
             self.add_state("updates", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
-            # Tells a collection that two metrics have other rows: it compares lists of rows only as far as the shorter
-            # one goes, so rows that wait in one metric and are encoded in the other would look equal.
+            # These two are no lists, for a collection compares lists only as far as the shorter one goes, so that rows
+            # which wait in one metric and are scored in another would look equal.
+            self.add_state("n_segments", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
             self.add_state("seen", torch.zeros(16, dtype=torch.uint8), dist_reduce_fx=digest)
-        self._local = frozenset({*local, "waiting"})
+        self._local = frozenset({*local, "pending_texts"})
+
+    def stream(self) -> Stream:
+        """Return the states as a stream, which shares their lists."""
+        return Stream(self._segment_scorer(), self._parts({name: getattr(self, name) for name in self._defaults}))
+
+    def keep(self, stream: Stream) -> None:
+        """Make a stream the state of the metric."""
+        self._set_states(self._states(stream))
 
     def column(self, name: str) -> Tensor:
         """Return a column as one tensor."""
         return joined(getattr(self, name), self._column_types[name])
 
-    def append_rows(self, rows: Mapping[str, Tensor]) -> None:
-        """Put rows behind the others, in new lists; rows of `waiting` wait, others take the place of those that did."""
-        columns = {**self._columns(), **self._longer(rows)}
-        waiting = columns["waiting"] if "waiting" in rows else []
-        self._set_states({**{name: list(parts) for name, parts in columns.items()}, "waiting": waiting})
-
-    def encode_waiting(self) -> None:
-        """Encode the waiting texts, in place; if that fails, they go on waiting."""
+    def drain(self) -> None:
+        """Score what waits, in place; if that fails, it goes on waiting."""
         with _arithmetic():
-            if self.waiting and not self._is_synced:
-                for name, longer in self._longer(self._encode(self.waiting)).items():
-                    getattr(self, name)[:] = longer
-                self.waiting.clear()
+            if not self._is_synced:
+                self.stream().drain()
 
-    def _longer(self, rows: Mapping[str, Tensor]) -> dict[str, list[Tensor]]:
-        return {name: appended(getattr(self, name), part, add=name == COUNTS) for name, part in rows.items()}
+    def _parts(self, states: Mapping[str, Any]) -> Parts:
+        lists = {name: states[name] for name in self._column_types}
+        return {**lists, **{name: [states[state]] for name, state in _TENSOR_STATES.items()}}
 
-    def _columns(self) -> dict[str, list[Tensor]]:
-        return {name: getattr(self, name) for name in self._column_types}
+    def _states(self, stream: Stream) -> dict[str, Any]:
+        lists = {name: stream.parts[name] for name in self._column_types}
+        return {**lists, **{state: stream.parts[name][0] for name, state in _TENSOR_STATES.items()}}
 
-    def _encode(self, waiting: list[Tensor]) -> dict[str, Tensor]:
+    def _segment_scorer(self) -> SegmentScorer:
         raise NotImplementedError
 
-    def _check_rows(self, columns: Columns) -> None:
+    def _check_rows(self, stream: Stream) -> None:
         raise NotImplementedError
 
-    def _check_foreign(self, columns: Columns) -> None:
+    def _check_foreign(self, stream: Stream) -> None:
         raise NotImplementedError
 
     def _forget_results(self) -> None:
@@ -135,7 +144,7 @@ class RaggedMetric(Metric):
                 if self._computed is not None:
                     return self._computed
                 by_hand = self._is_synced
-                self.encode_waiting()  # before any collective, so that a failure here leaves no rank behind in one
+                self.drain()  # before any collective, so that a failure here leaves no rank behind in one
                 with self.sync_context(
                     dist_sync_fn=self.dist_sync_fn,
                     should_sync=self._to_sync and not by_hand,
@@ -158,7 +167,7 @@ class RaggedMetric(Metric):
 
     def _step(self, *args: Any, **kwargs: Any) -> Any:
         self._check_not_synced("forward")
-        self.encode_waiting()  # its rows come before those of the batch
+        self.drain()  # its rows come before those of the batch
         held = {name: getattr(self, name) for name in self._defaults}
         count, to_sync = self._update_count, self._to_sync
         computed, result = self._computed, self._result
@@ -168,10 +177,9 @@ class RaggedMetric(Metric):
             self._to_sync, self._in_step = self.dist_sync_on_step, True
             self.update(*args, **kwargs)
             value = self.compute()
-            batch, seen = self._columns(), self.seen
+            batch = self.stream()
             self._set_states(held)
-            self._set_states(self._joined(held, batch))
-            self.updates, self.seen = self.updates + 1, digest(self.seen, seen)
+            self._add(batch, updates=1)
         except BaseException:
             self._set_states(held)
             self._cache, self._is_synced = None, False
@@ -188,7 +196,7 @@ class RaggedMetric(Metric):
         """Add the rows of another metric, or of its `metric_state`, behind one's own.
 
         Raises:
-            ValueError: it is no such state, or one of other settings; nothing is changed.
+            ValueError: it is not such a state, or one of other settings; nothing is changed.
         """
         if isinstance(incoming_state, Metric) and not isinstance(incoming_state, RaggedMetric):
             raise ValueError(
@@ -202,11 +210,8 @@ class RaggedMetric(Metric):
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         with _arithmetic():
             self._check_not_synced("merge_state")
-            rows = self._checked(incoming_state)
-            self.encode_waiting()
-            self._set_states(self._joined(self._columns(), rows))
-            count = int(incoming_state["updates"])
-            self.updates, self.seen = self.updates + count, digest(self.seen, incoming_state["seen"])
+            count = int(incoming_state["updates"]) if isinstance(incoming_state.get("updates"), Tensor) else 0
+            self._add(self._checked(incoming_state), updates=count)
             self._update_count += count
             self._forget_results()
 
@@ -223,7 +228,7 @@ class RaggedMetric(Metric):
         with _arithmetic():
             if self._is_synced:
                 raise TorchMetricsUserError("The metric has already been synced; call unsync() first.")
-            self.encode_waiting()
+            self.drain()
             try:
                 super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
             except BaseException:
@@ -260,12 +265,10 @@ class RaggedMetric(Metric):
         group = process_group or self.process_group
         # First of all, and alone: ranks of other settings may have other columns.
         same_settings(torch.stack([rank.cpu() for rank in dist_sync_fn(self.settings.to(self.device), group=group)]))
-        updates = dist_sync_fn(self.updates.to(self.device), group=group)
-        seen = dist_sync_fn(self.seen.to(self.device), group=group)
-        gathered: dict[str, Any] = {
-            "updates": torch.stack([rank.cpu() for rank in updates]).sum(0),
-            "seen": digest(*seen),
-        }
+        gathered: dict[str, Any] = {}
+        for name in ("updates", "n_segments", "seen"):
+            ranks = torch.stack([rank.cpu() for rank in dist_sync_fn(getattr(self, name).to(self.device), group=group)])
+            gathered[name] = digest(*ranks) if name == "seen" else ranks.sum(0)
         for name in self._column_types:
             if name not in self._local:
                 # A rank without rows sends an empty tensor of the right type, where torch aborts over another.
@@ -298,9 +301,9 @@ class RaggedMetric(Metric):
         """
         if any(self._persistent.values()) and self._is_synced:
             try:
-                self._check_foreign(self._columns())
+                self._check_foreign(self.stream())
             except ValueError as error:
-                own = ", ".join(sorted(self._local - {"waiting"}))
+                own = ", ".join(sorted(self._local - {"pending_texts"}))
                 raise TorchMetricsUserError(
                     f"The rows of all ranks are here, but {own} of this rank only, so that a checkpoint would put them "
                     f"with the wrong rows. Call metric.persistent(False), or keep no embeddings; or let every rank "
@@ -312,7 +315,7 @@ class RaggedMetric(Metric):
                     "The states are persistent, and a checkpoint of this rank would lose the rows of the others. Call "
                     "metric.sync() on every rank, save, then metric.unsync(); or metric.persistent(False)."
                 )
-            self.encode_waiting()
+            self.drain()
         return super().state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(
@@ -330,7 +333,7 @@ class RaggedMetric(Metric):
         if state:
             try:
                 with _arithmetic():
-                    rows = self._checked(state)
+                    rows = self._states(self._checked(state))
             except ValueError as error:
                 error_msgs.append(str(error))
             else:
@@ -338,7 +341,7 @@ class RaggedMetric(Metric):
                 # metrics that never meet.
                 takes = not self.sync_on_compute or self._rank() == 0
                 self.reset()
-                self._set_states({**rows, **{name: state[name].cpu() for name in ("updates", "seen")}} if takes else {})
+                self._set_states({**rows, "updates": state["updates"].cpu()} if takes else {})
                 self._update_count = int(self.updates)
         torch.nn.Module._load_from_state_dict(
             self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -370,7 +373,7 @@ class RaggedMetric(Metric):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled; waiting texts are encoded first."""
-        self.encode_waiting()
+        self.drain()
         return self._plain_state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -398,22 +401,23 @@ class RaggedMetric(Metric):
         for name, value in states.items():
             setattr(self, name, value)
 
-    def _joined(self, first: Columns, second: Columns) -> dict[str, list[Tensor]]:
-        out = {}
-        for name in self._column_types:
-            parts = first[name]
-            for part in second[name]:
-                parts = appended(parts, part, add=name == COUNTS)
-            out[name] = list(parts)
-        self._check_rows(out)
-        return out
+    def _add(self, other: Stream, *, updates: int) -> None:
+        """Put the rows of a stream behind one's own, if they belong together."""
+        stream = self.stream()
+        stream.merge(other)
+        self._check_rows(stream)
+        self.keep(stream)
+        self.updates = self.updates + updates
 
-    def _checked(self, state: Mapping[str, Any]) -> dict[str, list[Tensor]]:
-        """Return a state that comes from elsewhere as columns, or refuse it."""
-        rows = foreign_columns(state, self._column_types, self.settings, self._describe())
-        self._check_foreign(rows)
-        self._check_rows(rows)
-        return rows
+    def _checked(self, state: Mapping[str, Any]) -> Stream:
+        """Return a state that comes from elsewhere as a stream, or refuse it."""
+        columns, tensors = foreign_columns(
+            state, self._column_types, ("updates", *_TENSOR_STATES.values()), self.settings, self._describe()
+        )
+        stream = Stream(self._segment_scorer(), self._parts({**columns, **tensors}))
+        self._check_foreign(stream)
+        self._check_rows(stream)
+        return stream
 
     def _describe(self) -> str:
         return type(self).__name__
@@ -429,7 +433,7 @@ class RaggedMetric(Metric):
         return torch.distributed.get_rank(self.process_group) if self._meets_others() else 0
 
     def _meets_others(self) -> bool:
-        # With an own `dist_sync_fn` the others need not be torch's; how many they are is then for the user to know.
+        # With a custom `dist_sync_fn` the others need not be torch's; how many they are is then for the user to know.
         return bool(self.distributed_available_fn()) and torch.distributed.is_initialized()
 
 

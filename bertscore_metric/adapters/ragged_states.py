@@ -8,15 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_metric import columns
-
-Columns = Mapping[str, Sequence[Tensor]]
-
-
-def digest(*parts: Tensor) -> Tensor:
-    """Return 16 bytes that stand for all parts in their order: any tensors -> [byte] uint8."""
-    return torch.tensor(list(columns.digest(parts)), dtype=torch.uint8)
-
 
 def same_settings(settings: Tensor) -> Tensor:
     """Return the settings that all have: [rank, byte] -> [byte].
@@ -30,21 +21,22 @@ def same_settings(settings: Tensor) -> Tensor:
 
 
 def foreign_columns(
-    state: Mapping[str, Any], types: Mapping[str, torch.dtype], settings: Tensor, describe: str
-) -> dict[str, list[Tensor]]:
-    """Return the columns of a state that comes from elsewhere, on the CPU, or refuse it.
+    state: Mapping[str, Any], types: Mapping[str, torch.dtype], others: Sequence[str], settings: Tensor, describe: str
+) -> tuple[dict[str, list[Tensor]], dict[str, Tensor]]:
+    """Return the columns of a state that comes from elsewhere, and its tensors, on the CPU, or refuse it.
 
     Args:
         state: a `metric_state`, or what a checkpoint holds.
         types: name -> dtype of the columns that it must have.
+        others: names of the tensors that it must have.
         settings: [byte], which it must have too.
         describe: the settings in words, for the message.
 
     Raises:
         ValueError: something is missing, of another type, or the settings are others.
     """
-    missing = [name for name in ("settings", "updates", "seen", *types) if name not in state]
-    tensors = {} if missing else {name: state[name] for name in ("settings", "updates", "seen")}
+    missing = [name for name in ("settings", *others, *types) if name not in state]
+    tensors = {} if missing else {name: state[name] for name in ("settings", *others)}
     wrong = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
     if missing or wrong or not torch.equal(state["settings"].cpu(), settings):
         what = f"lacks {', '.join(missing or wrong)}" if missing or wrong else "was made with other settings"
@@ -57,4 +49,4 @@ def foreign_columns(
                 got = f"{part.dtype} of shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
                 raise ValueError(f"The state {name} must be {dtype} in one dimension, got {got}.")
         found[name] = [part.detach().cpu() for part in parts]
-    return found
+    return found, {name: state[name].detach().cpu() for name in others}

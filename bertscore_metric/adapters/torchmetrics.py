@@ -11,17 +11,29 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from bertscore_metric import waiting
-from bertscore_metric.adapters.torchmetrics_arguments import long_text_rule, one_tokenizer, refuse_arguments
-from bertscore_metric.columns import joined
-from bertscore_metric.config import ScoreConfig, boolean, byte_count
-from bertscore_metric.embeddings import (
+from bertscore_metric.adapters.torchmetrics_arguments import (
+    METRIC_ARGUMENTS,
+    long_text_rule,
+    one_tokenizer,
+    refuse_arguments,
+    unknown_argument,
+)
+from bertscore_metric.checks import boolean, byte_count
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.core.pairs import Segments, parse_segments
+from bertscore_metric.core.weighting import IdfTable
+from bertscore_metric.optional import explained
+from bertscore_metric.result import BERTScoreResult
+from bertscore_metric.scorer_handle import ScorerHandle
+from bertscore_metric.signature import Signature
+from bertscore_metric.state.kept_embeddings import (
     EMBEDDING_COLUMNS,
     EmbeddingCollector,
     SegmentEmbeddings,
@@ -29,23 +41,21 @@ from bertscore_metric.embeddings import (
     check_room,
     segment_embeddings,
 )
-from bertscore_metric.pairs import parse_segments
-from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.samples import check_sample_ids, parse_sample_ids, sample_order
-from bertscore_metric.shared import SharedScorer
-from bertscore_metric.signature import Signature
-from bertscore_metric.weighting import IdfTable
+from bertscore_metric.state.pending_texts import from_bytes
+from bertscore_metric.state.sample_ids import check_sample_ids, parse_sample_ids, sample_order
+from bertscore_metric.state.state_columns import check_size, joined
+from bertscore_metric.state.stream import SegmentScorer, Stream
 
 try:
     from torchmetrics import Metric, MetricCollection
     from torchmetrics.utilities.distributed import gather_all_tensors
 
     from bertscore_metric.adapters.ragged_metric import RaggedMetric
-    from bertscore_metric.adapters.ragged_states import Columns, digest
 except ImportError as error:
-    raise ImportError(
-        f"The torchmetrics metric needs torchmetrics, which is not installed ({error}): "
-        f"pip install 'bertscore_metric[lightning]'"
+    raise explained(
+        error,
+        ("torchmetrics",),
+        "The torchmetrics metric needs torchmetrics, which is not installed: pip install 'bertscore_metric[lightning]'",
     ) from error
 
 if TYPE_CHECKING:
@@ -80,7 +90,7 @@ class BERTScore(RaggedMetric):
         truncation: `True` cuts long texts, as by default; `False` refuses them (`long_text="error"`).
         reduction: `mean` for numbers (over segments, so right for uneven ranks), `none` for vectors [segment], or
             [layer, segment] with `all_layers`, which needs it.
-        encoder: an own `Encoder` instead of a model, with `tokenizer`.
+        encoder: your own `Encoder` instead of a model, with `tokenizer`.
         keep_embeddings: keep the embeddings of all tokens (`kept_embeddings`). They are large: 1.5 kB a token with 384
             dimensions. Updates are then encoded at once, not gathered.
         kept_embeddings_bytes: most bytes that they may take; an update beyond it is an error.
@@ -129,7 +139,7 @@ class BERTScore(RaggedMetric):
         *,
         reduction: Reduction = "mean",
         dtype: str = "float32",
-        compile: bool | str = False,
+        compile: bool = False,
         match_special_tokens: bool = True,
         empty: str = "score",
         long_text: str | None = None,
@@ -157,7 +167,7 @@ class BERTScore(RaggedMetric):
             lang = "en"
         config = ScoreConfig(
             model_name_or_path=model_name_or_path,
-            num_layers=num_layers,
+            num_layers=None if all_layers else num_layers,  # as torchmetrics documents it
             all_layers=all_layers,
             lang=lang,
             idf=idf,
@@ -174,13 +184,15 @@ class BERTScore(RaggedMetric):
             use_safetensors=use_safetensors,
             local_files_only=local_files_only,
         )
+        if unknown := [name for name in kwargs if name not in METRIC_ARGUMENTS]:
+            raise ValueError(unknown_argument(unknown[0], BERTScore.__init__))
         super().__init__(**kwargs)
         self.reduction = reduction
         self.return_hash = return_hash
         self.keep_embeddings = keep_embeddings
         self.kept_embeddings_bytes = byte_count("kept_embeddings_bytes", kept_embeddings_bytes)
         self._follows_device = device is None
-        self._shared = SharedScorer(
+        self._shared = ScorerHandle(
             config,
             store_bytes=embedding_store_bytes,
             device=self.device if device is None and encoder is None else device,
@@ -193,7 +205,7 @@ class BERTScore(RaggedMetric):
         self._gathered: dict[str, list[Tensor]] | None = None  # embeddings of all ranks, of the rows seen by then
         self._corpus_idf: IdfTable | None = None
         self.add_columns(
-            {**self._shared.columns, "sample_ids": torch.int64},
+            self._shared.columns,
             hashlib.sha256(self.signature.comparable_key.encode()).digest()[:16],
             local=EMBEDDING_COLUMNS if keep_embeddings else {},
         )
@@ -223,6 +235,22 @@ class BERTScore(RaggedMetric):
         best: Tensor = self._result.best_reference
         return best.to(self.device)
 
+    def result(self) -> BERTScoreResult:
+        """Return everything about what was accumulated, on all ranks: scores by segment, intervals, counts, signature.
+
+        It is that of `compute`, which is called where that has not happened; on several ranks all must then do so.
+
+        Example:
+            >>> metric = BERTScore("offline", num_layers=5)
+            >>> metric.update(["a cat sat", "hello", "a dog"], ["a cat sat", "hi", "the dog"])
+            >>> low, high = metric.result().interval("f1")
+            >>> low < metric.result().mean.f1 < high
+            True
+        """
+        self._compute_once()
+        result: BERTScoreResult = self._result
+        return result
+
     def update(
         self,
         preds: str | Sequence[str],
@@ -244,19 +272,10 @@ class BERTScore(RaggedMetric):
         ids = None if sample_ids is None else parse_sample_ids(sample_ids, len(segments))
         if not len(segments):
             return
-        numbers = torch.empty(0, dtype=torch.int64) if ids is None else ids
-        if ids is not None or self.sample_ids:
-            n_ids = sum(part.numel() for part in self.sample_ids) + len(numbers)
-            check_sample_ids(n_ids, self._n_rows(self._columns()) + len(segments))
-        scorer = self._shared.scorer
-        if scorer.refuses_texts:
-            scorer.tokenize_segments(segments)
-        texts = waiting.to_bytes(segments)
-        n_bytes = sum(part.numel() for part in (*self.waiting, texts))
-        wait = n_bytes < waiting.WAITING_BYTES and not (self.keep_embeddings or self._in_step)
-        rows = {"waiting": texts} if wait else self._encode([*self.waiting, texts])
-        self.append_rows(rows if ids is None else {**rows, "sample_ids": ids})
-        self.seen = digest(self.seen, texts, numbers)
+        stream = self.stream()
+        self._shared.scorer.check(segments)
+        stream.add(segments, ids, wait=not (self.keep_embeddings or self._in_step))
+        self.keep(stream)
 
     def compute(self) -> dict[str, Any]:
         """Score everything since the last `reset`, on all ranks; calling it again gives the same result.
@@ -267,12 +286,18 @@ class BERTScore(RaggedMetric):
         Raises:
             ValueError: `sample_ids` do not name one sample each, or for some segments only.
         """
-        self._check_rows(self._columns())
+        self._check_rows(self.stream())
         columns = {name: self.column(name) for name in self._shared.columns}
         ids = self.column("sample_ids")
-        result = self._shared.report(columns, ids, warn=self._speaks(), user=id(self) if self._shares_reports else None)
+        result = self._shared.report(
+            columns,
+            ids,
+            warn=self._speaks(),
+            label=self._label(),
+            user=id(self) if self._shares_reports else None,
+        )
         self._result = result
-        self._corpus_idf = self._shared.corpus_idf(columns, ids) if self.keep_embeddings else None
+        self._corpus_idf = self._shared.reporter.corpus_idf(columns, ids) if self.keep_embeddings else None
         values = {name: self._value(result, name) for name in SCORES}
         return {**values, "hash": str(result.signature)} if self.return_hash else values
 
@@ -297,8 +322,8 @@ class BERTScore(RaggedMetric):
             IndexError: there is no such segment.
         """
         self._check_keeps("kept_embeddings")
-        columns = self._columns()
-        n_kept, n_rows = sum(part.numel() for part in columns["kept_text_counts"]), self._n_rows(columns)
+        columns: Mapping[str, list[Tensor]] = self.stream().parts
+        n_kept, n_rows = sum(part.numel() for part in columns["kept_text_counts"]), int(self.n_segments)
         if n_kept != n_rows:
             raise ValueError(
                 f"Embeddings of {n_kept} of {n_rows} segments were kept. In a MetricCollection, compute_groups must "
@@ -344,7 +369,7 @@ class BERTScore(RaggedMetric):
         gather = self.dist_sync_fn or gather_all_tensors
         if not self.distributed_available_fn():
             return
-        sizes = torch.tensor([self._kept_bytes(self._columns())], device=self.device)
+        sizes = torch.tensor([self._kept_bytes(self.stream())], device=self.device)
         check_room(int(sum(gather(sizes, group=self.process_group))), self.kept_embeddings_bytes)
         gathered = {
             name: [part.cpu() for part in gather(self.column(name).to(self.device), group=self.process_group)]
@@ -365,54 +390,52 @@ class BERTScore(RaggedMetric):
         """Whether to warn: ranks that are synced have the same rows, and the first one says what is notable."""
         return not (self._is_synced and torch.distributed.is_initialized()) or self._rank() == 0
 
+    def _label(self) -> str:
+        """Return what the collection that is computing calls this metric, "" outside of one."""
+        frame = sys._getframe(1)
+        while frame is not None:  # a metric does not know its collections
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, MetricCollection):
+                names = [n for n, one in owner.items(keep_base=False, copy_state=False) if one is self]
+                if names:
+                    return self._label_of(names[0], str(owner.prefix or owner.postfix or ""))
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+    def _label_of(self, name: str, affix: str) -> str:
+        """Return the label of a metric that a collection calls `name`."""
+        return name
+
     def _value(self, result: BERTScoreResult, name: str) -> Tensor:
         if self.reduction == "none":
             return getattr(result, name).to(self.device)  # type: ignore[no-any-return]
         return torch.tensor(getattr(result.mean, name), dtype=torch.float32, device=self.device)
 
-    def _encode(self, texts: list[Tensor]) -> dict[str, Tensor]:
-        collector, held = None, self._kept_bytes(self._columns())
-        if self.keep_embeddings:
-            collector = EmbeddingCollector(self.kept_embeddings_bytes, held=held)
-        try:
-            rows = self._shared.rows(waiting.from_bytes(joined(texts, torch.uint8)), id(self), collector=collector)
-        except Exception as error:
-            if self.waiting:
-                n_rows, n_waiting = self._shared.n_segments(self._columns()), waiting.n_segments(self.waiting)
-                error.add_note(
-                    f"Segments {n_rows} to {n_rows + n_waiting - 1} of earlier updates (counted from 0), which waited "
-                    f"for a full batch, are among the texts that were encoded here, and wait on. Repeat the call once "
-                    f"the cause is gone, or reset() to begin anew without them."
-                )
-            raise
-        if self.keep_embeddings:
-            check_room(held + rows["kept_vectors"].nbytes, self.kept_embeddings_bytes)
-        return rows
+    def _segment_scorer(self) -> SegmentScorer:
+        return _Rows(self)
 
     def _check_keeps(self, what: str) -> None:
         if not self.keep_embeddings:
             raise ValueError("No embeddings were kept; pass keep_embeddings=True to the metric.")
         self._check_not_synced(what)
 
-    def _kept_bytes(self, columns: Columns) -> int:
-        return sum(part.nbytes for part in columns.get("kept_vectors", ()))
+    def _kept_bytes(self, stream: Stream) -> int:
+        return sum(part.nbytes for part in stream.parts.get("kept_vectors", ()))
 
-    def _n_rows(self, columns: Columns) -> int:
-        return self._shared.n_segments(columns) + waiting.n_segments(columns["waiting"])
-
-    def _check_rows(self, columns: Columns) -> None:
+    def _check_rows(self, stream: Stream) -> None:
         if not torch.equal(self.settings, self._defaults["settings"]):  # type: ignore[arg-type]
             raise ValueError(
                 "The metric holds the state of one with other settings; in a MetricCollection, compute_groups must not "
                 "put them into one group."
             )
-        check_sample_ids(sum(part.numel() for part in columns["sample_ids"]), self._n_rows(columns))
+        check_sample_ids(sum(part.numel() for part in stream.parts["sample_ids"]), len(stream))
         if self.keep_embeddings:
-            check_room(self._kept_bytes(columns), self.kept_embeddings_bytes)
+            check_room(self._kept_bytes(stream), self.kept_embeddings_bytes)
 
-    def _check_foreign(self, columns: Columns) -> None:
-        self._shared.check(columns)
-        waiting.from_bytes(joined(columns["waiting"], torch.uint8))
+    def _check_foreign(self, stream: Stream) -> None:
+        pending = joined(stream.parts["pending_texts"], torch.uint8)
+        n_segments = self._shared.check_columns(stream.parts) + len(from_bytes(pending))
+        check_size("n_segments", len(stream), n_segments)
 
     def reset(self) -> None:
         """Forget all segments; the encoder stays, and so do stored embeddings of references."""
@@ -422,7 +445,7 @@ class BERTScore(RaggedMetric):
 
     def _moved(self, device: torch.device) -> None:
         if self._follows_device:
-            self._shared = self._shared.on(device)
+            self._shared = self._shared.to_device(device)
 
     def _describe(self) -> str:
         return str(self.signature)
@@ -432,25 +455,49 @@ class BERTScore(RaggedMetric):
         return str(self.signature)
 
 
+class _Rows:
+    """What the stream of a metric asks: the shared scorer's results, and embeddings where they are kept."""
+
+    def __init__(self, metric: BERTScore) -> None:
+        self._metric = metric
+
+    def match(self, segments: Segments) -> Mapping[str, Tensor]:
+        metric, collector = self._metric, None
+        held = metric._kept_bytes(metric.stream())
+        if metric.keep_embeddings:
+            collector = EmbeddingCollector(metric.kept_embeddings_bytes, held=held)
+        rows = metric._shared.match(segments, user=id(metric), collector=collector)
+        if metric.keep_embeddings:
+            check_room(held + rows["kept_vectors"].nbytes, metric.kept_embeddings_bytes)
+        return rows
+
+    def report(self, columns: Mapping[str, Tensor], sample_ids: Tensor) -> BERTScoreResult:
+        return self._metric._shared.report(columns, sample_ids)
+
+
 class BERTScoreValue(BERTScore):
     """One of the three numbers of a `BERTScore` on its own, as loggers and trackers want it.
 
     Args:
         score: `precision`, `recall` or `f1`.
-        settings: the arguments of `BERTScore`.
+        model_name_or_path: as in `BERTScore`.
+        settings: the other arguments of `BERTScore`.
     """
 
     _shares_reports = True  # a logger computes the members of a collection one after the other
 
-    def __init__(self, score: str, **settings: Any) -> None:
+    def __init__(self, score: str, model_name_or_path: str | None = None, **settings: Any) -> None:
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
-        super().__init__(**settings)
+        super().__init__(model_name_or_path, **settings)
         self.score = score
 
     def compute(self) -> Any:
         """Return the number."""
         return super().compute()[self.score]
+
+    def _label_of(self, name: str, affix: str) -> str:
+        return affix.strip("/_ ")  # said once for the members that share a report
 
 
 def bertscore_collection(

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
+
+from bertscore_metric.config import nearest
+from bertscore_metric.models.given_tokenizer import plain_tokenizer
+
+# Those of `torchmetrics.Metric`.
+METRIC_ARGUMENTS = (
+    "compute_on_cpu", "compute_with_cache", "dist_sync_fn", "dist_sync_on_step", "distributed_available_fn",
+    "process_group", "sync_on_compute",
+)  # fmt: skip
 
 
 def one_tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
@@ -14,13 +25,9 @@ def one_tokenizer(user_tokenizer: Any, tokenizer: Any) -> Any:
     """
     if user_tokenizer is not None and tokenizer is not None:
         raise ValueError("user_tokenizer and tokenizer are two names for one argument; give one of them.")
-    given = tokenizer if user_tokenizer is None else user_tokenizer
-    if given is not None and not hasattr(given, "all_special_ids"):
-        raise TypeError(
-            f"The tokenizer must be one of transformers, got {type(given).__name__}. For another kind pass encoder= "
-            f"with a transformers tokenizer that gives its ids."
-        )
-    return given
+    if user_tokenizer is not None:
+        return plain_tokenizer(user_tokenizer, "user_tokenizer")
+    return None if tokenizer is None else plain_tokenizer(tokenizer)
 
 
 def long_text_rule(long_text: str | None, truncation: bool | None) -> str:
@@ -49,3 +56,14 @@ def refuse_arguments(user_forward_fn: Any, baseline_url: Any) -> None:
         )
     if baseline_url is not None:
         raise ValueError("baseline_url is not supported: download the file and pass baseline_path=FILE.")
+
+
+def unknown_argument(name: str, constructor: Callable[..., None]) -> str:
+    """Return what to say of an argument that the metric does not have."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    own = [one for one, parameter in inspect.signature(constructor).parameters.items() if parameter.kind in kinds]
+    known = [one for one in own if one != "self"]
+    return (
+        f"Unknown setting {name!r}{nearest(name, [*known, *METRIC_ARGUMENTS])} Known: {', '.join(known)}; and those of "
+        f"torchmetrics.Metric: {', '.join(METRIC_ARGUMENTS)}."
+    )

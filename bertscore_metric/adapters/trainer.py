@@ -6,42 +6,44 @@ Seq2SeqTrainer(..., compute_metrics=score, callbacks=[score.callback])
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Hashable, Mapping
+import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bertscore_metric.adapters.trainer_datasets import DataSets, NumSamples, References, warn
-from bertscore_metric.adapters.trainer_evaluation import (
-    Evaluation,
-    active_dataloader,
-    dataset_length,
-    distributed,
-    loop_over,
-)
-from bertscore_metric.config import ScoreConfig, optional_int
-from bertscore_metric.encoder import Encoder
-from bertscore_metric.pairs import parse_segments
-from bertscore_metric.predictions import (
+from bertscore_metric import callers
+from bertscore_metric.adapters.trainer_datasets import DataSets, NumSamples, References
+from bertscore_metric.adapters.trainer_evaluation import Evaluation, dataset_length, distributed
+from bertscore_metric.adapters.trainer_predictions import (
     IGNORED,
     Row,
     aligned_ids,
+    as_prediction,
+    different_rows,
     first_output,
     is_logits,
     kept,
-    repeats_beginning,
     to_batches,
     to_rows,
     vocabulary_size,
     without_prompts,
 )
-from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.shared import SharedScorer
+from bertscore_metric.checks import optional_int
+from bertscore_metric.config import ScoreConfig
+from bertscore_metric.core.pairs import parse_segments
+from bertscore_metric.models.encoder import Encoder
+from bertscore_metric.result import BERTScoreResult
+from bertscore_metric.scorer_handle import ScorerHandle
 from bertscore_metric.signature import Signature
+from bertscore_metric.state.exchange import gather
+from bertscore_metric.state.pending_texts import to_bytes
+from bertscore_metric.state.state_columns import digest, joined_columns
+from bertscore_metric.state.stream import Stream
+from bertscore_metric.warnings import BERTScoreWarning
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +60,12 @@ class ComputeBERTScore:
     Args:
         tokenizer: the tokenizer (or processor) of the model that is trained.
         references: texts to use instead of the labels: by row in the order of the data set, a text or a group of texts
-            each; or such sequences by name of the data set, which is found by its size or by `select`. Labels of some
+            each; or such sequences by name of the data set, of which `select` says which comes next. Labels of some
             kind must be there all the same, or a Trainer never calls this.
         num_samples: how many rows are samples: a number, numbers by name of the data set, or a function that returns
             one (it may take the `EvalPrediction`). On several processes `Seq2SeqTrainer` repeats the first rows at the
-            end to fill batches; they are cut. Not needed with `references`, nor with `callback`, which looks it up.
+            end to fill batches, so that this must be known there: from here, from `references`, or from `callback`,
+            which looks it up.
         distributed: with several processes, score a share of the rows on each and exchange the scores; every process
             must then call it, as Trainers do. `False` scores all rows on every process and exchanges nothing.
         decoder_only: the model continues a prompt. Logits are moved by one place against the labels, and generated ids
@@ -117,7 +120,8 @@ class ComputeBERTScore:
         self.release_encoder = release_encoder
         self.dataset: str | None = None
         self.result: BERTScoreResult | None = None
-        self._shared = SharedScorer(
+        self._asked = False
+        self._shared = ScorerHandle(
             config,
             store_bytes=embedding_store_bytes,
             device=device,
@@ -148,7 +152,8 @@ class ComputeBERTScore:
 
         Args:
             eval_prediction: `predictions` are ids [row, token], logits [row, token, vocabulary], a tuple that begins
-                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch.
+                with them, or a list of batches or rows; `label_ids` likewise ids. Arrays of numpy or torch. A plain
+                tuple of the two will do.
             compute_result: whether these are the last rows, as the Trainer says with `batch_eval_metrics=True`.
 
         Returns:
@@ -160,14 +165,16 @@ class ComputeBERTScore:
         """
         ended = True
         try:
-            if not self._evaluation.told:
-                self._look(compute_result)
-            self._evaluation.told = False  # until the callback tells of the next rows
-            self._take(eval_prediction)
+            if not compute_result and self._evaluation.dataloader is None:
+                self._ask_for_callback()
+            eval_prediction = as_prediction(eval_prediction)
+            n_samples = self._n_samples(eval_prediction)
+            self._take(eval_prediction, n_samples)
             ended = compute_result
             if not compute_result:
                 return {}
-            self.result = result = self._score(eval_prediction)
+            self._evaluation.check_complete(n_samples)
+            self.result = result = self._score()
         finally:
             if ended:
                 self.reset()
@@ -191,12 +198,12 @@ class ComputeBERTScore:
         return self._aligned_ids(first, labels) if is_logits(first) else first
 
     def select(self, dataset: str | None) -> None:
-        """Say which data set comes next, for `references` and `num_samples` by name; `None` finds it by its size."""
+        """Say which data set comes next, for `references` and `num_samples` by name."""
         self.dataset = dataset
 
     def reset(self) -> None:
         """Forget the rows of an evaluation that has not ended."""
-        self._evaluation = Evaluation()
+        self._evaluation = Evaluation(Stream(self._shared))
 
     def release(self) -> None:
         """Let go of the encoder and of stored embeddings; they come back with the next evaluation."""
@@ -204,31 +211,50 @@ class ComputeBERTScore:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle everything but an evaluation that has not ended."""
-        return {**self.__dict__, "_evaluation": Evaluation()}
+        return {name: value for name, value in self.__dict__.items() if name != "_evaluation"}
 
-    def _see(self, dataloader: Any, *, told: bool, processes: int | None = None) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore, with nothing evaluated."""
+        self.__dict__.update(state)
+        self.reset()
+
+    def _see(self, dataloader: Any, processes: int | None) -> None:
         """Note what is iterated now; rows from anything else are of an evaluation that was broken off."""
-        loop = loop_over(dataloader)
-        self._forget_rows_of_others(loop)
-        self._evaluation.loop = loop
+        seen = self._evaluation.dataloader
+        if self._evaluation.labels and (seen is None or seen() is not dataloader):
+            logger.warning("Forgetting %d rows of an evaluation that was broken off.", len(self._evaluation.labels))
+            self.reset()
+        self._evaluation.dataloader = weakref.ref(dataloader)
         self._evaluation.length = dataset_length(dataloader)
-        self._evaluation.told, self._evaluation.processes = told, processes
+        self._evaluation.processes = processes
 
-    def _look(self, ended: bool) -> None:
-        """Find out what is iterated, where no callback tells."""
-        dataloader = active_dataloader(at_end=ended)
-        if ended:  # without batch_eval_metrics the evaluation's is closed by now, and this may be the training's
-            self._forget_rows_of_others(loop_over(dataloader))
-        else:
-            self._see(dataloader, told=False)
+    def _ask_for_callback(self) -> None:
+        if not self._asked:
+            self._asked = True
+            callers.warn(
+                "The Trainer passes rows batch by batch (batch_eval_metrics=True). Add this object's callback to its "
+                "callbacks: without it rows of an evaluation that was broken off would count in the next one.",
+                BERTScoreWarning,
+            )
 
-    def _forget_rows_of_others(self, loop: Hashable) -> None:
-        if self._evaluation.candidates and self._evaluation.loop != loop:
-            logger.warning("Forgetting %d rows of an evaluation that was broken off.", len(self._evaluation.candidates))
-            self._evaluation = Evaluation()
+    def _n_samples(self, eval_prediction: Any) -> int | None:
+        """Return how many rows are samples; `None` where all are.
 
-    def _take(self, eval_prediction: Any) -> None:
-        """Decode rows and keep their texts."""
+        Raises:
+            ValueError: on several processes nobody has said it, so that repeated rows would count.
+        """
+        evaluation = self._evaluation
+        number = self._datasets.n_samples(self.dataset, evaluation.length, eval_prediction)
+        if number is None and evaluation.repeats:
+            raise ValueError(
+                "On several processes a Trainer may repeat the first rows at the end, which must not count. Say how "
+                "many samples there are: add this object's callback to the Trainer's callbacks, or pass num_samples= "
+                "or references=."
+            )
+        return number
+
+    def _take(self, eval_prediction: Any, n_samples: int | None) -> None:
+        """Decode rows, and add the samples among them to the stream."""
         if eval_prediction.label_ids is None:
             raise ValueError("There are no label_ids; also with references= they tell which rows are repeated.")
         batches = to_batches(eval_prediction.predictions, "predictions")
@@ -240,15 +266,18 @@ class ComputeBERTScore:
             batches = [self._aligned_ids(*pair) for pair in zip(batches, label_batches, strict=True)]
         rows, labels = to_rows(batches, "predictions"), to_rows(label_batches, "label_ids")
         if len(rows) != len(labels):
-            raise ValueError(f"Got {len(rows)} rows of predictions for {len(labels)} rows of label_ids.")
+            raise ValueError(different_rows(len(rows), len(labels)))
         # With shifted logits nothing predicts the first token; what is generated begins with a prompt.
         if self.decoder_only and (logits or (rows and all(row[:1] == [IGNORED] for row in rows))):
             labels = [row[1:] for row in labels]
         elif self.decoder_only:
             rows = self._without_prompts(rows, eval_prediction)
         candidates, references = self._decode(rows, "predictions"), self._decode(labels, "label_ids")
-        self._evaluation.candidates += candidates
-        self._evaluation.labels += references
+        first = len(self._evaluation.labels)
+        samples = self._evaluation.samples(references, n_samples)
+        texts = self._datasets.references(self.dataset)
+        groups = references if texts is None else texts[first : first + len(candidates)]
+        self._add(candidates[: len(samples)], groups[: len(samples)], first)
 
     def _aligned_ids(self, logits: Tensor, labels: Any) -> Tensor:
         pad_id = getattr(self.tokenizer, "pad_token_id", None)
@@ -298,56 +327,42 @@ class ComputeBERTScore:
             )
             if name == "label_ids":
                 raise ValueError(message)
-            warn(message)
+            callers.warn(message, BERTScoreWarning)
         return list(self.tokenizer.batch_decode(rows, skip_special_tokens=True)) if rows else []
 
-    def _score(self, eval_prediction: Any) -> BERTScoreResult:
-        if not (self.distributed and distributed()):
-            return self._shared.scorer.report(self._match(*self._segments(eval_prediction)))
-        world, rank = dist.get_world_size(), dist.get_rank()
-        digest, parts, failure = "", [], None
-        try:
-            candidates, references = self._segments(eval_prediction)
-            digest = hashlib.sha256(repr((candidates, references)).encode()).hexdigest()
-            share = torch.arange(len(candidates)).tensor_split(world)[rank].tolist()
-            parts = self._match([candidates[row] for row in share], [references[row] for row in share])
-        except Exception as error:  # told to the others, which would wait
-            failure = error
-        found: list[Any] = [None] * world
-        dist.all_gather_object(found, (digest, parts, None if failure is None else repr(failure)))
-        if failure is not None:
-            raise failure
-        for other, (other_digest, _, message) in enumerate(found):
-            if message is not None:
-                raise RuntimeError(f"Process {other} failed to score its share: {message}")
-            if other_digest != digest:
-                raise ValueError(
-                    f"Processes {rank} and {other} have different rows; distributed=True needs rows that the Trainer "
-                    f"has gathered."
-                )
-        return self._shared.reporter.report([part for _, shared, _ in found for part in shared])
-
-    def _match(self, candidates: list[str], references: list[Any]) -> list[Any]:
-        """Embed and match; the update half of the core."""
-        scorer, store = self._shared.scorer, self._shared.store  # loaded also by a process without rows, to report
-        segments = parse_segments(candidates, references, names=("predictions", "references"))
-        if not len(segments):
-            return []
-        return [scorer.match(scorer.tokenize_segments(segments), store=store if store.max_bytes else None)]
-
-    def _segments(self, eval_prediction: Any) -> tuple[list[str], list[Any]]:
-        """Return the candidates and references of the samples, without rows that fill batches."""
+    def _add(self, candidates: list[str], references: list[Any], first: int) -> None:
+        """Add samples to the stream, of several processes each its share."""
         evaluation = self._evaluation
-        candidates = evaluation.candidates
-        name, n = self._datasets.find(evaluation, self.dataset, eval_prediction)
-        if evaluation.length is None and not repeats_beginning(candidates, n):
-            warn(
-                f"The last {len(candidates) - n} of {len(candidates)} rows are left out as repeated ones, for their "
-                f"labels are, but not all their predictions are. With the callback the size of the data set is looked "
-                f"up."
-            )
-        references = self._datasets.references(name)
-        return candidates[:n], (evaluation.labels if references is None else references)[:n]
+        names = ("predictions", "references")
+        everything = parse_segments(candidates, references, names=names)
+        if not (self.distributed and distributed()):
+            self._shared.scorer.check(everything)
+            evaluation.stream.add(everything)
+            return
+        evaluation.digest = digest(evaluation.digest, to_bytes(everything))
+        world, rank = dist.get_world_size(), dist.get_rank()
+        own = [number for number in range(len(candidates)) if (first + number) % world == rank]
+        if not own or evaluation.failure is not None:
+            return
+        share = parse_segments([candidates[row] for row in own], [references[row] for row in own], names=names)
+        try:
+            self._shared.scorer.check(share)
+            evaluation.stream.add(share, torch.tensor(own) + first)
+        except Exception as error:  # told to the others at the end, where they would wait
+            evaluation.failure = error
+
+    def _score(self) -> BERTScoreResult:
+        evaluation = self._evaluation
+        if not (self.distributed and distributed()):
+            return self._shared.report(*evaluation.stream.rows())
+        columns: dict[str, Tensor] = {}
+        if evaluation.failure is None:
+            try:
+                columns = evaluation.stream.columns()
+            except Exception as error:
+                evaluation.failure = error
+        ranks = gather(columns, evaluation.failure, digest=evaluation.digest)
+        return self._shared.report(*Stream.from_columns(self._shared, joined_columns(ranks)).rows())
 
 
 def _callback(owner: ComputeBERTScore) -> Any:
@@ -360,7 +375,8 @@ def _callback(owner: ComputeBERTScore) -> Any:
             self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
         ) -> None:
             """Note the data loader; another one is another evaluation."""
-            owner._see(eval_dataloader, told=True, processes=getattr(args, "world_size", None))
+            if eval_dataloader is not None:
+                owner._see(eval_dataloader, getattr(args, "world_size", None))
             if owner._datasets.by_row and owner._evaluation.length is not None:
                 _refuse_other_orders(args)
 

@@ -1,17 +1,13 @@
-"""What a user says about evaluation sets, and which of them the rows of an evaluation are."""
+"""What a user says about evaluation sets: their references and their numbers of samples, of all of them or by name."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bertscore_metric.adapters.trainer_evaluation import Evaluation
-from bertscore_metric.config import optional_int
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.pairs import check_references
-from bertscore_metric.predictions import repeated_end, repeats_beginning
+from bertscore_metric.checks import optional_int
+from bertscore_metric.core.pairs import check_references
 
 NumSamples = int | Mapping[str, int] | Callable[..., Any]
 References = Sequence[Any] | Mapping[str, Sequence[Any]]
@@ -32,7 +28,8 @@ class DataSets:
         self._references = _checked_references(references)
         self._num_samples = num_samples if callable(num_samples) else _checked_sizes(num_samples)
         if not callable(self._num_samples):
-            self._sizes(None)
+            for name in _names(self._references, self._num_samples) or (None,):
+                self.n_samples(name, None, None)
 
     @property
     def by_row(self) -> bool:
@@ -44,94 +41,48 @@ class DataSets:
         found: list[list[str]] | None = _of(self._references, name)
         return found
 
-    def find(self, evaluation: Evaluation, selected: str | None, eval_prediction: Any) -> tuple[str | None, int]:
-        """Return the name of the data set, where there are names, and its number of samples.
+    def n_samples(self, name: str | None, length: int | None, eval_prediction: Any) -> int | None:
+        """Return how many rows of a data set are samples, `None` where nobody has said it.
+
+        Args:
+            name: of the data set, as `select` was told; `None` where it has none.
+            length: of the data set, where the callback has looked it up.
+            eval_prediction: what a function that was given as `num_samples` may take.
 
         Raises:
-            ValueError: none of them, or several, can be what these rows are.
+            ValueError: the data sets have names and none of them was selected, or what is said does not agree.
         """
-        sizes = self._sizes(eval_prediction)
-        rows, length = len(evaluation.labels), evaluation.length
-        if selected is not None and None not in sizes:
-            if selected not in sizes:
-                raise ValueError(f"select({selected!r}) names none of the data sets {_listed(sizes)}.{_OTHERS}")
-            sizes = {selected: sizes[selected]}
-        elif len(sizes) > 1 and length in sizes.values():
-            sizes = {name: size for name, size in sizes.items() if size == length}
-        fitting = {name: size for name, size in sizes.items() if _fits(evaluation, size)}
-        if not fitting:
-            said = ", ".join(f"{size}" if name is None else f"{size} ({name})" for name, size in sizes.items())
-            raise ValueError(
-                f"The Trainer passed {rows} rows{'' if length is None else f' of a data set of {length}'}, which "
-                f"cannot be {said} samples: none may be missing (dataloader_drop_last, other data), and only several "
-                f"processes repeat rows, the first ones at the end.{'' if None in sizes else _OTHERS}"
-            )
-        if len(fitting) > 1 and (isinstance(self._references, Mapping) or len(set(fitting.values())) > 1):
-            raise ValueError(
-                f"The Trainer passed {rows} rows, which may be any of the data sets {_listed(fitting)}; call "
-                f"select(name) before evaluating one. For a Trainer that evaluates several itself "
-                f"(eval_dataset={{...}}), call it in the Trainer's get_eval_dataloader, which is given the name."
-            )
-        name, size = next(iter(fitting.items()))
-        return name, _size_seen(evaluation) if size is None else size
-
-    def _sizes(self, eval_prediction: Any) -> dict[str | None, int | None]:
-        """Return what is said about the number of samples, by name of the data set."""
         said = self._num_samples
         if callable(said):
             said = _checked_sizes(said(eval_prediction) if inspect.signature(said).parameters else said())
-        named: dict[str, Any] = {}
-        for value in (self._references, said):
-            if isinstance(value, Mapping):
-                named |= value
-        sizes: dict[str | None, int | None] = {}
-        for name in named or (None,):
-            number, texts = _of(said, name), _of(self._references, name)
-            if number is not None and texts is not None and number != len(texts):
-                raise ValueError(f"num_samples is {number}, but there are references for {len(texts)} rows.")
-            sizes[name] = number if texts is None else len(texts)
-        return sizes
-
-
-_OTHERS = " Sets that are scored against their labels are named with their sizes in num_samples={name: size}."
-
-
-def _fits(evaluation: Evaluation, size: int | None) -> bool:
-    """Return whether so many samples can be these rows, without one that is left out."""
-    rows = len(evaluation.labels)
-    if size is None or size == rows:
-        return True
-    return evaluation.repeats and evaluation.length in (None, size) and repeats_beginning(evaluation.labels, size)
-
-
-def _size_seen(evaluation: Evaluation) -> int:
-    """Return the number of samples where nobody has said it."""
-    labels, length = evaluation.labels, evaluation.length
-    if length is not None and length < len(labels):
-        if _fits(evaluation, length):
-            return length
-        warn(
-            f"The data set has {length} samples and the Trainer passed {len(labels)} rows, the last of which do "
-            f"not repeat the first to fill batches; all are scored. num_samples= says what is right."
-        )
-    elif length is None and evaluation.repeats:
-        repeated = repeated_end(labels)
-        if repeated:
-            warn(
-                f"The last {repeated} of {len(labels)} rows repeat the first, as on several processes "
-                f"Seq2SeqTrainer does to fill batches; all are scored. num_samples= says how many samples there "
-                f"are, or add the callback to the Trainer."
+        names = _names(self._references, said)
+        if names and name not in names:
+            selected = "None of them was selected" if name is None else f"select({name!r}) names none of them"
+            raise ValueError(
+                f"references or num_samples are given by name, for {', '.join(names)}. {selected}: call "
+                f"select(name) before evaluating one. For a Trainer that evaluates several itself "
+                f"(eval_dataset={{...}}), call it in the Trainer's get_eval_dataloader, which is given the name."
             )
-    return len(labels)
+        number, texts = _of(said, name), _of(self._references, name)
+        known = {
+            "num_samples says": number,
+            "there are references for": None if texts is None else len(texts),
+            "the data set has": length,
+        }
+        numbers = [n for n in known.values() if n is not None]
+        if len(set(numbers)) > 1:
+            parts = ", ".join(f"{what} {n}" for what, n in known.items() if n is not None)
+            raise ValueError(f"The number of samples is not clear: {parts} rows; they must agree.")
+        return numbers[0] if numbers else None
+
+
+def _names(*said: Any) -> list[str]:
+    return list(dict.fromkeys(name for value in said if isinstance(value, Mapping) for name in value))
 
 
 def _of(value: Any, name: str | None) -> Any:
     """Return what is said about a data set: what is said about all, or what stands under its name."""
     return value.get(name) if isinstance(value, Mapping) else value
-
-
-def _listed(sizes: Mapping[str | None, int | None]) -> str:
-    return ", ".join(map(str, sizes))
 
 
 def _checked_references(references: Any) -> Any:
@@ -154,8 +105,3 @@ def _checked_sizes(said: Any) -> Any:
     if isinstance(said, Mapping):
         return {str(name): optional_int(f"num_samples[{str(name)!r}]", size, at_least=1) for name, size in said.items()}
     return optional_int("num_samples", said, at_least=1)
-
-
-def warn(message: str) -> None:
-    """Warn the user of a Trainer."""
-    warnings.warn(message, BERTScoreWarning, stacklevel=7)

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_metric.layers import OWN_SETTINGS, score_every_layer
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.pairs import check_texts
-from bertscore_metric.report import Summary
+from bertscore_metric.analysis.all_layers import OWN_SETTINGS, score_every_layer
+from bertscore_metric.core.pairs import check_texts
+from bertscore_metric.result import Summary
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.signature import Signature
+from bertscore_metric.warnings import BERTScoreWarning
 
 LARGEST_ERROR = 0.002  # of a score between 0 and 1; rescaling makes it larger, by 1 / (1 - baseline)
 

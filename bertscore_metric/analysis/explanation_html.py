@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from bertscore_metric.spelling import bare, visible, visible_text
+from bertscore_metric.core.spelling import bare, visible, visible_text
+from bertscore_metric.optional import explained
 
 if TYPE_CHECKING:
-    from bertscore_metric.analysis.explain import Explanation
+    from bertscore_metric.analysis.explained_pair import ExplainedPair
 
 
-def to_html(explanation: Explanation) -> str:
+def to_html(explanation: ExplainedPair, *, framed: bool = False) -> str:
     """Return a self-contained page; every text in it is escaped.
+
+    Args:
+        explanation: what to show.
+        framed: for a frame inside a page that has a heading and the signature of its own. The frame posts the message
+            `{explanationHeight: pixels}` to that page whenever its height changes.
 
     Raises:
         ImportError: jinja2 is not installed.
     """
-    return render("explanation.html", explanation=view(explanation))
+    return render("explanation.html", explanation=view(explanation), framed=framed)
 
 
 def render(template: str, **values: Any) -> str:
@@ -30,7 +36,7 @@ def render(template: str, **values: Any) -> str:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError("HTML pages need jinja2: pip install 'bertscore_metric[plot]'.") from error
+        raise explained(error, ("jinja2",), "HTML pages need jinja2: pip install 'bertscore_metric[plot]'.") from error
     loader = PackageLoader("bertscore_metric.analysis", "templates")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
@@ -43,7 +49,7 @@ def _shown(value: Any) -> Any:
     return value if hasattr(value, "__html__") else visible_text(str(value))
 
 
-def view(explanation: Explanation) -> dict[str, Any]:
+def view(explanation: ExplainedPair) -> dict[str, Any]:
     """Return what the templates show of an explanation: numbers, and both texts token by token."""
     e = explanation
     return {

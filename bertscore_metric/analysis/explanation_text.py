@@ -10,17 +10,17 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from bertscore_metric.spelling import bare, visible
+from bertscore_metric.core.spelling import bare, visible
 
 if TYPE_CHECKING:
-    from bertscore_metric.analysis.explain import Explanation
+    from bertscore_metric.analysis.explained_pair import ExplainedPair
 
 _WIDTH = 100
 # From a token that contributes nothing to the one that contributes most: backgrounds that black text can be read on.
 _SHADES = ("#ffffff", "#e5f5e0", "#c7e9c0", "#a1d99b", "#74c476", "#41ab5d")
 
 
-def to_text(explanation: Explanation, *, color: bool = False) -> str:
+def to_text(explanation: ExplainedPair, *, color: bool = False) -> str:
     """Return both texts and, for each side, a table of its tokens: match, cosine, weight, contribution.
 
     Args:
@@ -30,7 +30,12 @@ def to_text(explanation: Explanation, *, color: bool = False) -> str:
     e = explanation
     stream = io.StringIO()
     console = Console(
-        file=stream, force_terminal=color, no_color=not color, width=_WIDTH, color_system="truecolor" if color else None
+        file=stream,
+        width=_WIDTH,
+        force_terminal=color,
+        force_jupyter=False,  # in a notebook rich would show the table and write nothing
+        no_color=not color,
+        color_system="truecolor" if color else None,
     )
     console.print(Text(f"P {e.precision:.6f}  R {e.recall:.6f}  F1 {e.f1:.6f}  (reference {e.reference_number + 1})"))
     cosines = e.similarity

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bertscore_metric.optional import explained
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -17,5 +20,14 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("Pictures need matplotlib: pip install 'bertscore_metric[plot]'.") from error
+        raise explained(
+            error, ("matplotlib",), "Pictures need matplotlib: pip install 'bertscore_metric[plot]'."
+        ) from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def whole_numbers() -> MaxNLocator:
+    """Return what puts the marks of an axis at whole numbers only, as counts are."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(integer=True, min_n_ticks=1)

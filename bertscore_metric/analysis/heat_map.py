@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertscore_metric.analysis.figures import new_figure
-from bertscore_metric.model import BERTScoreWarning
-from bertscore_metric.spelling import visible
+from bertscore_metric.core.spelling import visible
+from bertscore_metric.warnings import BERTScoreWarning
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bertscore_metric.analysis.explain import Explanation
+    from bertscore_metric.analysis.explained_pair import ExplainedPair
 
 _WRITTEN_CELLS = 400  # beyond that, numbers in the cells are too small to read
 _LARGEST_SIDE = 8000  # pixels of a file; what has some 300 tokens on a side is drawn more coarsely
 _LONGEST_LABEL = 24  # characters; what is longer is cut, with an ellipsis
+_DISC, _RING = "#ffd92f", "#d62728"  # yellow and red: one is seen inside the other, on light cells and on dark ones
 _MISSING_MARK = "\N{WHITE SQUARE}"
 
 
-def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
+def draw(explanation: ExplainedPair, ax: Axes | None = None) -> Figure:
     """Draw the similarities [cand, ref]: candidate down, reference across, lighter where they are smaller.
 
     A disc marks the match of a candidate's token (its row's largest), a ring that of a reference's token (its column's
@@ -59,13 +60,24 @@ def draw(explanation: Explanation, ax: Axes | None = None) -> Figure:
     return figure  # type: ignore[return-value]
 
 
-def write(explanation: Explanation, file: Path) -> None:
+def write(explanation: ExplainedPair, file: Path) -> None:
     """Draw into a file; its ending (.png, .svg, .pdf) says the format."""
     figure = draw(explanation)
     figure.savefig(file, dpi=min(150, int(_LARGEST_SIDE / max(figure.get_size_inches()))))
 
 
-def _label(ax: Axes, explanation: Explanation, font: float) -> None:
+def undrawable(explanation: ExplainedPair) -> set[str]:
+    """Return the characters of the tokens that no installed font has, and that would be drawn as squares.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    new_figure(1, 1)
+    tokens = (*explanation.candidate_tokens, *explanation.reference_tokens)
+    return _fonts("".join(_short(visible(token)) for token in tokens))[1]
+
+
+def _label(ax: Axes, explanation: ExplainedPair, font: float) -> None:
     candidate, reference = (
         [_short(visible(token)) for token in side]
         for side in (explanation.candidate_tokens, explanation.reference_tokens)
@@ -97,28 +109,46 @@ def _short(token: str) -> str:
     return token if len(token) <= _LONGEST_LABEL else f"{token[: _LONGEST_LABEL - 1]}…"
 
 
-def _mark(ax: Axes, explanation: Explanation, cell: float) -> None:
-    size = (cell * 18) ** 2
+def _mark(ax: Axes, explanation: ExplainedPair, cell: float) -> None:
+    size = (cell * 24) ** 2
     discs = [(match, row) for row, match in enumerate(explanation.candidate_match.tolist()) if match >= 0]
     rings = [(column, match) for column, match in enumerate(explanation.reference_match.tolist()) if match >= 0]
     styles: tuple[tuple[str, list[tuple[int, int]], dict[str, Any]], ...] = (
-        ("candidate's match", discs, {"s": max(size / 9, 9), "color": "tab:orange", "zorder": 3}),
-        ("reference's match", rings, {"s": size, "facecolors": "none", "edgecolors": "tab:red", "zorder": 2}),
+        (
+            "candidate's match",
+            discs,
+            {"s": max(size / 4, 9), "color": _DISC, "edgecolors": "black", "linewidths": 0.8, "zorder": 3},
+        ),
+        (
+            "reference's match",
+            rings,
+            {"s": size, "facecolors": "none", "edgecolors": _RING, "linewidths": 1.8, "zorder": 2},
+        ),
     )
     for name, points, style in styles:
         if points:
             ax.scatter(*zip(*points, strict=True), label=name, **style)
     if discs or rings:
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, frameon=False)
+        # At the left, where a narrow window shows it, as it shows the candidate's tokens.
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            borderaxespad=0.2,
+            ncols=2,
+            fontsize=8,
+            frameon=False,
+            columnspacing=1.2,
+            handletextpad=0.3,
+        )
 
 
-def _write_values(ax: Axes, explanation: Explanation, font: float) -> None:
+def _write_values(ax: Axes, explanation: ExplainedPair, font: float) -> None:
     similar = explanation.similarity
     middle = (float(similar.min()) + 1) / 2
     for row, values in enumerate(similar.tolist()):
         for column, value in enumerate(values):
             color = "white" if value > middle else "black"
-            ax.text(column, row - 0.28, f"{value:.2f}", ha="center", va="center", fontsize=font, color=color)
+            ax.text(column, row - 0.33, f"{value:.2f}", ha="center", va="center", fontsize=font, color=color)
 
 
 def _fonts(text: str) -> tuple[list[str], set[str]]:

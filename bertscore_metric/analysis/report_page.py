@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +16,9 @@ import torch
 from torch import Tensor
 
 from bertscore_metric.analysis.explanation_html import render, view
-from bertscore_metric.analysis.figures import new_figure
-from bertscore_metric.report import BERTScoreResult
-from bertscore_metric.spelling import visible_text
+from bertscore_metric.analysis.figures import new_figure, whole_numbers
+from bertscore_metric.core.spelling import visible_text
+from bertscore_metric.result import BERTScoreResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 WORST = 10
 SAMPLE = 20
+_BARS = 40
+_LEAST = 0.9  # the distribution of F1 is drawn from here, or from a lower tenth, to 1
 _POINTS = 2000  # beyond that, points hide one another and density is drawn instead
 _JUDGED = ("judgement", "comment")  # columns that annotators fill in
 
@@ -49,7 +53,10 @@ def report_page(
     *,
     worst: int = WORST,
     sample: int = SAMPLE,
+    interval: bool = False,
     seed: int = 0,
+    sources: Sequence[str] = (),
+    date: datetime.date | None = None,
 ) -> str:
     """Return a self-contained HTML page about a scored corpus.
 
@@ -60,25 +67,35 @@ def report_page(
         references: groups of texts, [segment].
         worst: how many of the segments with the lowest F1 are explained; empty ones are counted, not explained.
         sample: how many segments are drawn for people to check.
-        seed: of the draw.
+        interval: whether with the 95 % intervals of the means.
+        seed: of the draw and of the intervals.
+        sources: names of the files that the texts are from, the candidates' first.
+        date: of the scores; by default today.
 
     Returns:
         The page. Beyond the corpus it takes the memory of its pictures and of `worst` explanations.
 
     Raises:
-        ImportError: matplotlib or jinja2 is not installed.
+        ImportError: matplotlib or jinja2 (or with `interval` scipy) is not installed.
     """
     idf = scorer.corpus_table([text for group in references for text in group])
     lowest = lowest_segments(result, worst)
+
+    def explained(index: int) -> dict[str, Any]:
+        row = _row(result, candidates, references, index)
+        pair = scorer.explain(row.candidate, list(row.references), corpus=idf)
+        pair = pair.as_scored(row.precision, row.recall, row.f1, n_references=len(row.references))
+        return {"row": row, "view": view(pair)}
+
     return render(
         "report.html",
         result=result,
+        intervals=[result.interval(name, seed=seed) for name in ("precision", "recall", "f1")] if interval else [],
         pictures=_pictures(result, candidates),
-        explained=[
-            {"row": _row(result, candidates, references, index),
-             "view": view(scorer.explain(candidates[index], list(references[index]), corpus=idf))}
-            for index in lowest
-        ],
+        explained=[explained(index) for index in lowest],
+        linked=lowest,
+        sources=sources,
+        date=(date or datetime.date.today()).isoformat(),
         sample=[_row(result, candidates, references, index) for index in drawn_segments(result, sample, seed)],
         seed=seed,
     )  # fmt: skip
@@ -106,11 +123,11 @@ def write_sample(
         table.writerow(["segment", "candidate", *(f"reference_{k + 1}" for k in range(most)), *_JUDGED])
         for row in drawn:
             padding = [""] * (most - len(row.references))
-            table.writerow([row.number, *map(_cell, (row.candidate, *row.references)), *padding, "", ""])
+            table.writerow([row.number, *map(spreadsheet_cell, (row.candidate, *row.references)), *padding, "", ""])
 
 
 def check_sample(path: Path) -> None:
-    """Refuse to write a sample over a file that holds judgements, or that is no sample.
+    """Refuse to write a sample over a file that holds judgements, or that is not a sample.
 
     Raises:
         ValueError: it would be lost; the message says what to do.
@@ -126,7 +143,8 @@ def check_sample(path: Path) -> None:
     raise ValueError(f"The sample would be written over {path}, which {what}; move it away, or choose another name.")
 
 
-def _cell(text: str) -> str:
+def spreadsheet_cell(text: str) -> str:
+    """Return what a spreadsheet takes for text: a formula gets an apostrophe, what acts unseen is spelled out."""
     formula = text.startswith(("=", "+", "-", "@", "\t", "\r"))
     return ("'" if formula else "") + visible_text(text)
 
@@ -157,9 +175,8 @@ def _pictures(result: BERTScoreResult, candidates: Sequence[str]) -> list[dict[s
     lengths = torch.tensor([len(text) for text in candidates], dtype=torch.float32)
     p, r, f = result.precision, result.recall, result.f1
 
-    def spread(axes: Axes) -> None:
-        axes.hist(f.numpy(), bins=min(60, max(5, len(f) // 5)), color="tab:blue")
-        axes.set(xlabel="F1", ylabel="segments")
+    def distribution(axes: Axes) -> None:
+        draw_distribution(axes, f)
 
     def balance(axes: Axes) -> None:
         _points(axes, p, r)
@@ -169,9 +186,18 @@ def _pictures(result: BERTScoreResult, candidates: Sequence[str]) -> list[dict[s
         _points(axes, lengths, f)
         axes.set(xlabel="characters of the candidate", ylabel="F1")
 
-    captions = ("How F1 is spread", "Precision against recall", "Length against F1")
+    captions = ("Distribution of F1", "Precision against recall", "Length against F1")
     return [{"caption": caption, "source": _picture(draw)} for caption, draw in
-            zip(captions, (spread, balance, length), strict=True)]  # fmt: skip
+            zip(captions, (distribution, balance, length), strict=True)]  # fmt: skip
+
+
+def draw_distribution(axes: Axes, f1: Tensor) -> None:
+    """Draw how many segments have which F1 [segment]: a fixed number of bars up to 1, and whole counts."""
+    # The range that matplotlib takes, that of the values, is none where they are equal.
+    low = min(_LEAST, math.floor(f1.min().item() * 10) / 10) if len(f1) else 0.0
+    counts, *_ = axes.hist(f1.clamp(max=1).numpy(), bins=_BARS, range=(low, 1), color="tab:blue")
+    axes.set(xlabel="F1", ylabel="segments", xlim=(low, 1), ylim=(0, max(1.05 * max(counts), 1)))
+    axes.yaxis.set_major_locator(whole_numbers())
 
 
 def _points(axes: Axes, x: Tensor, y: Tensor) -> None:

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertscore_metric.aggregation import SegmentScores, score_segments
+from bertscore_metric.analysis.all_layers import OWN_SETTINGS, score_every_layer
 from bertscore_metric.analysis.correlation import STATISTICS, correlations, require_scipy, resampled_pearson
-from bertscore_metric.layers import OWN_SETTINGS, score_every_layer
-from bertscore_metric.matching import TokenMatches
+from bertscore_metric.core.aggregation import SegmentScores, score_segments
+from bertscore_metric.core.matching import TokenMatches
 from bertscore_metric.scorer import BERTScorer
 from bertscore_metric.signature import Signature
+from bertscore_metric.state.state_columns import to_columns
 
 SCORES = ("precision", "recall", "f1")
 WEIGHTINGS = ("without idf", "with idf")
@@ -158,13 +159,13 @@ def tune(
         raise ValueError(f"resamples must be at least 1, got {resamples}.")
     scorer = BERTScorer(model_name_or_path, all_layers=True, idf=True, **settings)
     segments = scorer.tokenize(candidates, references)
-    judgements, names, members = _judgements(human, groups, len(segments))
+    judgements, names, members = check_judgements(human, groups, len(segments))
     scorer, encoder = score_every_layer(scorer)
-    matches = scorer.match(segments)
+    matches = scorer.match_tokens(segments)
     assert isinstance(matches, TokenMatches)  # idf=True waits for the whole corpus
     with scorer.own_arithmetic():
         plain = score_segments(matches, scorer.vocabulary)
-    scores = torch.stack([_stack(plain), _stack(scorer.report([matches]))])
+    scores = torch.stack([_stack(plain), _stack(scorer.report(to_columns(matches)))])
     by_group, best = _compare(scores.double().numpy(), judgements, members, resamples, seed)
     signature = scorer.signature.replace("idf", "both")
     return TuningResult(scores, by_group, names, encoder.norms, best, resamples, seed, signature)
@@ -174,10 +175,18 @@ def _stack(scores: SegmentScores | Any) -> Tensor:
     return torch.stack([scores.precision, scores.recall, scores.f1], dim=1)
 
 
-def _judgements(
+def check_judgements(
     human: Sequence[float], groups: Sequence[str] | None, n: int
 ) -> tuple[np.ndarray[Any, Any], tuple[str, ...], list[np.ndarray[Any, Any]]]:
-    """Return the judgements [segment], the names of the groups, and for each the numbers of its segments."""
+    """Check what people said.
+
+    Returns:
+        The judgements [segment], the names of the groups, and for each the numbers of its segments.
+
+    Raises:
+        ValueError: not one judgement and group for each of the `n` segments, a judgement that is not finite, or a group
+            that is too small or has the same judgement everywhere.
+    """
     values = np.asarray(human, dtype=np.float64)
     labels = [""] * n if groups is None else [str(group) for group in groups]
     for name, length in (("judgements", len(values)), ("groups", len(labels))):

@@ -9,12 +9,23 @@ from typing import Annotated
 import typer
 
 from bertscore_metric import __version__
-from bertscore_metric.cli import baseline, explain, models, score, tune
-from bertscore_metric.cli.dialect import FileError, phrased, translated
-from bertscore_metric.io.opened import STDIN
+from bertscore_metric.cli import (
+    baseline,
+    calibrate,
+    compare,
+    explain,
+    mbr,
+    models,
+    pairwise,
+    score,
+    tune,
+    verify,
+)
+from bertscore_metric.cli.option_names import FileError, phrased, translated
+from bertscore_metric.io import files
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
-_SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column")
+_SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column", "--scores", "--systems", "--add")
 
 app = typer.Typer(
     add_completion=False,
@@ -80,5 +91,16 @@ def _root(
     pass
 
 
-for command in (score.score, explain.explain, tune.tune, baseline.baseline, models.models):
+for command in (
+    score.score,
+    compare.compare,
+    calibrate.calibrate,
+    pairwise.pairwise,
+    mbr.mbr,
+    explain.explain,
+    tune.tune,
+    baseline.baseline,
+    verify.verify,
+    models.models,
+):
     app.command()(command)

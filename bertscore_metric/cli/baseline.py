@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.voice import heard, put, show_progress, voice
+from bertscore_metric.cli.console import heard, put, say_loading, show_progress, voice
 from bertscore_metric.io import files
 from bertscore_metric.io.read import delimiter_of
 
@@ -44,7 +44,7 @@ def baseline(
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a baseline: the mean scores of random pairs of sentences, for every layer.
+    """Make a baseline: mean scores of random pairs, by layer.
 
     Prints the means with their standard errors; no text is in two pairs.
     """
@@ -53,22 +53,26 @@ def baseline(
         sentences = files.read_candidates(texts, column, "--column", delimiter=delimiter_of(delimiter))
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
-        compile=options.compiled(compile),
+        compile=compile,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
     with voice(quiet):
+        say_loading(model, quiet)
         from bertscore_metric.analysis.baseline import make_baseline
 
         made = make_baseline(sentences, model, pairs=pairs, seed=seed, verbose=show_progress(quiet), **settings)
+    if output is None or (output != files.STDOUT and sys.stdout is not None):
+        if json:
+            put(f"{made.to_json(indent=2)}\n", None)
+        else:
+            put(_as_text(made), None, signature=made.signature)
     if output is not None:
         put(made.to_csv(), output)
-    if output is None or (output != files.STDOUT and sys.stdout is not None):
-        put(f"{made.to_json(indent=2)}\n" if json else _as_text(made), None)
 
 
 def _as_text(made: BaselineResult) -> str:
-    lines = [str(made.signature), f"{made.n_pairs} random pairs of {made.n_texts} different texts, seed {made.seed}"]
+    lines = [f"{made.n_pairs} random pairs of {made.n_texts} different texts, seed {made.seed}"]
     lines.append("layer  P                    R                    F1")
     for layer, row in enumerate(zip(made.values.tolist(), made.standard_errors.tolist(), strict=True)):
         cells = (f"{value:.6f} ± {error:.6f}" for value, error in zip(*row, strict=True))

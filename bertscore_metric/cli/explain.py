@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from bertscore_metric.cli import options
+from bertscore_metric.cli.console import heard, in_color, put, say_loading, show_progress, voice
 from bertscore_metric.cli.texts import read_texts
-from bertscore_metric.cli.voice import heard, put, show_progress, voice
 from bertscore_metric.io import files
 
 
@@ -83,6 +81,7 @@ def explain(
     if not 0 <= segment < len(judged):
         raise ValueError(f"There is no segment {segment}; the files have {len(judged)}, numbered from 0.")
     with voice(quiet):
+        say_loading(options.model_of(chosen), quiet)
         from bertscore_metric.scorer import BERTScorer
 
         chosen = options.with_table(chosen, idf_table)
@@ -93,8 +92,7 @@ def explain(
         if to_file:
             result.save(str(output))
     if not to_file:
-        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        put(f"{result.signature}\n{result.to_text(color=color)}", None)
+        put(result.to_text(color=in_color()), None, signature=result.signature)
 
 
 def _flat(references: list[Any]) -> list[str]:

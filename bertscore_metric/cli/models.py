@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bertscore_metric import registry
-from bertscore_metric.cli.voice import put
-from bertscore_metric.source import OFFLINE_MODEL, OFFLINE_NAME
+from bertscore_metric.cli.console import put
+from bertscore_metric.models.source import OFFLINE_MODEL, OFFLINE_NAME
 
 _HEADER = {"model": "model", "layer": "layer", "languages": "default for", "baselines": "baselines"}
 
@@ -22,7 +22,10 @@ def models(
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the known models: best layer, languages they are the default for, languages with a baseline."""
+    """List the known models with layer and languages.
+
+    For each its best layer, the languages it is the default for, and those with a baseline.
+    """
     rows = _rows()
     if model is not None:
         name = OFFLINE_MODEL if model == OFFLINE_NAME else registry.canonical_name(model)

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from bertscore_metric.cli.dialect import FileError
-from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig, user_path
+from bertscore_metric.cli.option_names import FileError
+from bertscore_metric.config import DTYPES, LONG_TEXT_RULES, OF_THE_MODEL, ScoreConfig
 from bertscore_metric.io import files
+from bertscore_metric.io.paths import user_path
 
-COMPILE: dict[str, bool | str] = {"yes": True, "no": False, "auto": "auto"}
 Candidates = Annotated[
     list[str],
     typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin. Or tables."),
@@ -40,6 +40,10 @@ Lang = Annotated[str | None, typer.Option(metavar="CODE", help="Language; choose
 Config = Annotated[
     str | None, typer.Option(metavar="FILE", help="Settings in YAML, or a shipped config; other options override.")
 ]
+Like = Annotated[
+    str | None,
+    typer.Option(metavar="SIGNATURE", help="The settings of an old result's signature; other options override."),
+]
 NumLayers = Annotated[
     int | None,
     typer.Option("--num-layers", "-l", metavar="N", help="Blocks to run; 0 scores the embedding output."),
@@ -66,10 +70,7 @@ MatchSpecialTokens = Annotated[
     bool | None, typer.Option(help="Whether tokens may be matched to special tokens.", show_default=False)
 ]
 Dtype = Annotated[str | None, typer.Option(metavar="|".join(DTYPES), help="Arithmetic of the encoder.")]
-Compile = Annotated[
-    str | None,
-    typer.Option(metavar="|".join(COMPILE), help="Compile the model, for long runs; auto: where it pays."),
-]
+Compile = Annotated[bool | None, typer.Option("--compile", help="Compile the model, for long runs.")]
 BatchSize = Annotated[
     int | None, typer.Option("--batch-size", "-b", metavar="N", help="Most texts in an encoder batch.")
 ]
@@ -97,13 +98,6 @@ def safetensors(pickled_weights: bool | None) -> bool | None:
     return None if pickled_weights is None else not pickled_weights
 
 
-def compiled(when: str | None) -> bool | str | None:
-    """Return the setting `compile` for `--compile`, `None` where it is not given."""
-    if when is not None and when not in COMPILE:
-        raise ValueError(f"--compile must be one of {', '.join(COMPILE)}; got {when!r}.")
-    return None if when is None else COMPILE[when]
-
-
 def fixed_idf(idf: bool | None, texts: str | None, table: str | None) -> Any:
     """Return the setting `idf`: the texts to count in, or True where a table follows, read once torch is there.
 
@@ -129,19 +123,24 @@ def with_table(config: ScoreConfig, table: str | None) -> ScoreConfig:
     """Return the settings with the idf weights of a table."""
     if table is None:
         return config
-    from bertscore_metric.weighting import IdfTable
+    from bertscore_metric.core.weighting import IdfTable
 
     return dataclasses.replace(config, idf=IdfTable.load(table))
 
 
-def config(source: str | None, **settings: object) -> ScoreConfig:
-    """Return the settings of a YAML file or of a shipped config, overridden by those that were given.
+def config(source: str | None, like: str | None = None, **settings: object) -> ScoreConfig:
+    """Return the settings of a YAML file, of a shipped config or of a signature, overridden by those that were given.
 
     What the file says about its own model is left out where another model or language is given.
 
     Raises:
-        ValueError: the file holds an idf table of its model's tokens, and another model is given.
+        ValueError: the file holds an idf table of its model's tokens, and another model is given; or it allows code of
+            a model to run, and no option does; both a file and a signature; or a signature that does not tell all.
     """
+    if like is not None:
+        if source is not None:
+            raise ValueError("--config and --like each say the settings; give one of them.")
+        return ScoreConfig.from_signature(like, **given(**settings))
     base = {} if source is None else _settings_of(source)
     chosen = {**base, **given(**settings)}
     own = _model(base)
@@ -149,18 +148,28 @@ def config(source: str | None, **settings: object) -> ScoreConfig:
         chosen = {**{name: value for name, value in base.items() if name not in OF_THE_MODEL}, **given(**settings)}
         if isinstance(chosen.get("idf"), Mapping):
             raise ValueError(f"{source} holds an idf table for the tokens of {own}; name another one with --idf-table.")
+    if chosen.get("trust_remote_code") and not settings.get("trust_remote_code"):
+        raise FileError(
+            f"{source} says trust_remote_code: true, which runs code that comes with the model. If you trust that "
+            f"code, after reading it, add --trust-remote-code."
+        )
     return ScoreConfig.from_mapping(chosen)
 
 
 def _settings_of(source: str) -> dict[str, Any]:
     try:
-        return ScoreConfig.from_yaml(source).to_mapping()
+        return ScoreConfig.from_yaml(source, trust_remote_code=True).to_mapping()  # asked for in `config`
     except (TypeError, ValueError) as error:
         raise FileError(str(error)) from error
 
 
 def _model(settings: Mapping[str, object]) -> object:
     return settings.get("model_name_or_path") or settings.get("lang")
+
+
+def model_of(config: ScoreConfig) -> str:
+    """Return what the model of these settings is called, before the tables are asked."""
+    return config.model_name_or_path or f"the model for {config.lang or 'no language'}"
 
 
 def read_by(config: ScoreConfig) -> list[str]:

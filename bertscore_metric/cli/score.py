@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bertscore_metric.cli import options
+from bertscore_metric.cli import systems as judged
+from bertscore_metric.cli.console import heard, put, say_loading, show_progress, to_terminal, voice
+from bertscore_metric.cli.extras import extras_of
+from bertscore_metric.cli.like import model_of, say_what_differs
+from bertscore_metric.cli.score_output import Rows, as_json, as_rows, as_text
 from bertscore_metric.cli.texts import read_texts
-from bertscore_metric.cli.voice import heard, put, show_progress, voice
-from bertscore_metric.config import EMPTY_RULES, user_path
+from bertscore_metric.config import EMPTY_RULES
 from bertscore_metric.io import files
+from bertscore_metric.io.paths import user_path
 
 if TYPE_CHECKING:
-    from bertscore_metric.report import BERTScoreResult
+    from bertscore_metric.result import BERTScoreResult
     from bertscore_metric.scorer import BERTScorer
 
-_COLUMNS = ("precision", "recall", "f1")
+_MOST_DIGITS = 9  # a float32 has no more
 
 
 def score(
@@ -32,6 +36,7 @@ def score(
     model: options.NamedModel = None,
     lang: options.Lang = None,
     config: options.Config = None,
+    like: options.Like = None,
     num_layers: options.NumLayers = None,
     idf: options.Idf = None,
     idf_texts: options.IdfTexts = None,
@@ -52,10 +57,28 @@ def score(
     trust_remote_code: options.TrustRemoteCode = None,
     pickled_weights: options.PickledWeights = None,
     segments: Annotated[
-        bool, typer.Option("--segments", "-s", help="A line per segment: number, P, R, F1, tab-separated.")
+        bool,
+        typer.Option(
+            "--segments", "-s", help="A tab-separated row a segment: number, P, R, F1, best reference; else # lines."
+        ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON; with --segments the rows too.")] = False,
+    worst: Annotated[
+        int | None, typer.Option(metavar="N", help="Rows of the N segments with the lowest F1; on the page, too.")
+    ] = None,
+    texts: Annotated[bool, typer.Option("--texts", help="Texts at the end of the rows.")] = False,
+    id_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the candidates' table that names rows.")
+    ] = None,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="No line with the names of the rows' columns.")
+    ] = False,
+    digits: Annotated[
+        int | None, typer.Option(metavar="N", help="Decimals.  [default: 4 on a terminal, 6 elsewhere]")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; with --segments the rows, too.")] = False,
     output: options.Output = None,
+    interval: Annotated[bool, typer.Option("--interval", help="Print the 95 % intervals of the means.")] = False,
+    with_: judged.With = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE.html", help="Also write a page: pictures, worst segments, a sample.")
     ] = None,
@@ -67,12 +90,15 @@ def score(
 ) -> None:
     """Score candidates against references.
 
-    Prints the signature, then mean and standard deviation of precision, recall and F1 with the counts.
+    Prints mean and standard deviation of precision, recall and F1 with the counts, then the signature. With
+    rows, all that is not a row begins with #.
     """
-    texts = [] if text else [*candidates, *(references or [])]
-    files.check_stdin([*texts, idf_texts])
+    sources = [] if text else [*candidates, *(references or [])]
+    files.check_stdin([*sources, idf_texts])
+    _check_rows(segments, worst, digits, {"--texts": texts, "--id-column": id_column, "--no-header": no_header})
     chosen = options.config(
         config,
+        like,
         model_name_or_path=model,
         lang=lang,
         num_layers=num_layers,
@@ -84,13 +110,15 @@ def score(
         empty=empty,
         match_special_tokens=match_special_tokens,
         dtype=dtype,
-        compile=options.compiled(compile),
+        compile=compile,
         revision=revision,
         trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )
     pages = _pages(report, sample, candidates)
-    inputs = [*texts, config, idf_texts, idf_table, *options.read_by(chosen)]
+    if worst is not None and chosen.all_layers:
+        raise ValueError("--worst is about one layer; the config asks for all_layers.")
+    inputs = [*sources, config, idf_texts, idf_table, *options.read_by(chosen)]
     files.check_outputs({"--output": output, **pages}, inputs)
     if pages.get("--sample") is not None:
         from bertscore_metric.analysis.report_page import check_sample
@@ -100,20 +128,37 @@ def score(
         systems, trusted = read_texts(
             candidates, references or [], text, candidate_column, reference_column or [], delimiter
         )
+    ids = None if id_column is None else _read_ids(candidates, id_column)
     with voice(quiet):
+        say_loading(options.model_of(chosen), quiet)
         from bertscore_metric.scorer import BERTScorer
 
-        scorer = BERTScorer.from_config(
-            options.with_table(chosen, idf_table), batch_size=batch_size, device=device, verbose=show_progress(quiet)
-        )
+        with model_of(like, model):
+            scorer = BERTScorer.from_config(
+                options.with_table(chosen, idf_table),
+                batch_size=batch_size,
+                device=device,
+                verbose=show_progress(quiet),
+            )
+        say_what_differs(like, scorer)
         results = _score(scorer, systems, trusted)
+        extras = extras_of(
+            results, systems, trusted, judged.classic_names(with_), lang=chosen.lang, interval=interval, seed=seed
+        )
+        decimals = (4 if to_terminal(output) else 6) if digits is None else digits
+        if json:
+            put(as_json(results, extras, segments=segments, worst=worst), output)
+        elif segments or worst is not None:
+            rows = Rows(worst, not no_header, ids, systems if texts else None, trusted if texts else None)
+            put(as_rows(results, extras, rows, decimals), output)
+        else:
+            put(as_text(results, extras, decimals), output, signature=next(iter(results.values())).signature)
         if report is not None:
-            _write_report(user_path(report), scorer, results, systems, trusted, sample, seed)
-    put(_as_json(results, segments) if json else _as_text(results, segments), output)
+            _write_report(user_path(report), scorer, results, systems, trusted, worst, sample, interval, seed, sources)
 
 
 def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[Any]) -> dict[str, BERTScoreResult]:
-    from bertscore_metric.model import BERTScoreWarning
+    from bertscore_metric.warnings import BERTScoreWarning
 
     results = {}
     for name, texts in systems.items():
@@ -123,6 +168,23 @@ def _score(scorer: BERTScorer, systems: dict[str, list[Any]], references: list[A
         for warning in caught:
             warnings.warn(f"{name}: {warning.message}" if len(systems) > 1 else warning.message, BERTScoreWarning, 2)
     return results
+
+
+def _check_rows(segments: bool, worst: int | None, digits: int | None, beside: dict[str, Any]) -> None:
+    """Refuse what shapes rows where there are none, and numbers that mean nothing."""
+    if worst is not None and worst < 1:
+        raise ValueError(f"--worst must be at least 1, got {worst}.")
+    if digits is not None and not 1 <= digits <= _MOST_DIGITS:
+        raise ValueError(f"--digits must be from 1 to {_MOST_DIGITS}, got {digits}.")
+    for option, value in beside.items():
+        if value and not segments and worst is None:
+            raise ValueError(f"{option} is about the rows of --segments or --worst; ask for those, too.")
+
+
+def _read_ids(candidates: list[str], column: str) -> list[str]:
+    if len(candidates) > 1:
+        raise ValueError("--id-column names a column of one candidates file, and there are several.")
+    return files.read_candidates(candidates[0], column, "--id-column")
 
 
 def _pages(report: str | None, sample: int | None, candidates: list[str]) -> dict[str, str | None]:
@@ -146,8 +208,11 @@ def _write_report(
     results: dict[str, BERTScoreResult],
     systems: dict[str, list[Any]],
     references: list[Any],
+    worst: int | None,
     sample: int | None,
+    interval: bool,
     seed: int,
+    sources: list[str],
 ) -> None:
     from bertscore_metric.analysis import report_page
 
@@ -157,52 +222,15 @@ def _write_report(
         raise ValueError("--report shows one layer; the config asks for all_layers.")
     if sample is not None:
         report_page.write_sample(file.with_suffix(".csv"), result, candidates, groups, sample=sample, seed=seed)
-    n = report_page.SAMPLE if sample is None else sample
-    page = report_page.report_page(result, scorer, candidates, groups, sample=n, seed=seed)
+    page = report_page.report_page(
+        result,
+        scorer,
+        candidates,
+        groups,
+        worst=report_page.WORST if worst is None else worst,
+        sample=report_page.SAMPLE if sample is None else sample,
+        interval=interval,
+        seed=seed,
+        sources=sources,
+    )
     files.write_text(str(file), page)
-
-
-def _as_json(results: dict[str, BERTScoreResult], segments: bool) -> str:
-    import json
-
-    if len(results) == 1:
-        return next(iter(results.values())).to_json(segments=segments, indent=2) + "\n"
-    rows = [{"candidates": name, **result.to_dict(segments=segments)} for name, result in results.items()]
-    return json.dumps({"systems": rows}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _as_text(results: dict[str, BERTScoreResult], segments: bool) -> str:
-    lines = [str(next(iter(results.values())).signature)]
-    for name, result in results.items():
-        prefix = "" if len(results) == 1 else f"{name}\t"
-        lines += [prefix + line for line in _summary(result)]
-        if segments:
-            lines += [prefix + line for line in _segment_lines(result)]
-    return "\n".join(lines) + "\n"
-
-
-def _summary(result: BERTScoreResult) -> list[str]:
-    """Return a line with means, deviations and counts; with all layers a line a layer."""
-    share = f"{result.unk_share.candidates:.1%} / {result.unk_share.references:.1%}"
-    counts = f"{result.n_segments} segments, {result.n_empty} empty, {result.n_truncated} truncated texts"
-    if result.has_windows:
-        counts += f", {result.n_windows} windows"
-    columns = [_layers(getattr(part, name)) for name in _COLUMNS for part in (result.mean, result.std)]
-    rows = [f"P {p:.6f} ± {p2:.6f}  R {r:.6f} ± {r2:.6f}  F1 {f:.6f} ± {f2:.6f}"
-            for p, p2, r, r2, f, f2 in zip(*columns, strict=True)]  # fmt: skip
-    if len(rows) > 1:
-        rows = [f"layer {number}\t{row}" for number, row in enumerate(rows)]
-    return [*rows[:-1], f"{rows[-1]}  ({counts}, unknown tokens {share})"]
-
-
-def _segment_lines(result: BERTScoreResult) -> Iterator[str]:
-    """Yield number, P, R and F1 of each segment; with all layers a line a layer, its number behind the segment's."""
-    for number, row in enumerate(result.to_rows()):
-        layers = list(zip(*(_layers(row[name]) for name in _COLUMNS), strict=True))
-        for layer, scores in enumerate(layers):
-            numbers = [number] if len(layers) == 1 else [number, layer]
-            yield "\t".join([*map(str, numbers), *(f"{score:.6f}" for score in scores)])
-
-
-def _layers(value: Any) -> list[float]:
-    return list(value) if isinstance(value, tuple | list) else [value]

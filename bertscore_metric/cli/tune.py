@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json as json_
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.voice import heard, put, show_progress, voice
+from bertscore_metric.cli import systems as judged
+from bertscore_metric.cli.console import heard, put, say_loading, show_progress, voice
 from bertscore_metric.io import files
 from bertscore_metric.io.read import delimiter_of
 
 if TYPE_CHECKING:
+    from bertscore_metric.analysis.judging import SystemJudgement
     from bertscore_metric.analysis.tuning import BestLayer, TuningResult
 
 _GROUP = "group"
+_F1 = 2  # among the scores of a layer
 
 
 def tune(
     data: Annotated[
-        str, typer.Option(metavar="FILE", help="Texts with human scores: .tsv (never quoted), .csv or .jsonl.")
-    ],
-    model: options.Model,
-    candidate_column: Annotated[str, typer.Option(metavar="NAME", help="Column of candidates.")] = "candidate",
+        str | None, typer.Option(metavar="FILE", help="Texts with human scores: .tsv (never quoted), .csv or .jsonl.")
+    ] = None,
+    model: options.NamedModel = None,
+    systems: judged.Systems = None,
+    references: options.References = None,
+    human: judged.Human = None,
+    scores: judged.Saved = None,
+    with_: judged.With = None,
+    lang: Annotated[str | None, typer.Option(metavar="CODE", help="Language, for the tokenizer of bleu.")] = None,
+    candidate_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of candidates.  [default: candidate]")
+    ] = None,
     reference_column: Annotated[
         list[str] | None, typer.Option(metavar="NAME...", help="Columns of references.  [default: reference]")
     ] = None,
@@ -58,51 +72,134 @@ def tune(
     """Find the layer whose scores agree best with people.
 
     Prints the correlation of P, R and F1 with human scores for every layer, without and with idf, the mean norm of the
-    embeddings, and the best layer (Pearson, F1) with its 95 % bootstrap interval.
+    embeddings, and the best layer (Pearson, F1) with its 95 % bootstrap interval; and below, saved scores and other
+    metrics. With --systems (or saved --scores of systems) and --human it judges whole systems instead.
     """
-    files.check_outputs({"--output": output, "--plot": plot}, [data, *options.in_folder(model)])
-    mark = delimiter_of(delimiter)
-    if group_column is None and files.has_column(data, _GROUP, delimiter=mark):
-        group_column = _GROUP
-    human = files.read_numbers(data, score_column, delimiter=mark)
-    with heard(quiet):
-        candidates = files.read_candidates(data, candidate_column, delimiter=mark)
-        references = files.read_references([data], reference_column or ["reference"], delimiter=mark)
-    groups = group_column and files.read_candidates(data, group_column, "--group-column", delimiter=mark)
+    folder = [] if model is None else options.in_folder(model)
+    inputs = [data, human, *(systems or []), *(references or []), *(scores or []), *folder]
+    files.check_outputs({"--output": output, "--plot": plot}, inputs)
+    _check_sources(data, systems, scores, human, model, with_)
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         batch_size=batch_size, device=device, revision=revision, trust_remote_code=trust_remote_code,
         use_safetensors=options.safetensors(pickled_weights),
     )  # fmt: skip
+    names = judged.classic_names(with_)
+    if data is None:
+        texts, trusted = ({}, []) if not systems else judged.named_texts(
+            systems, references or [], candidate_column, reference_column or [])  # fmt: skip
+        people = judged.read_human(str(human), score_column)
+        with voice(quiet):
+            from bertscore_metric.analysis import judging
+
+            found = judging.judge_systems(
+                texts, trusted, people, model, saved=judged.read_saved(scores or []), others=names, lang=lang,
+                verbose=show_progress(quiet), **settings,
+            )  # fmt: skip
+        put(f"{found.to_json(indent=2)}\n" if json else _systems_as_text(found), output)
+        return
+    mark = delimiter_of(delimiter)
+    if group_column is None and files.has_column(data, _GROUP, delimiter=mark):
+        group_column = _GROUP
+    people_of_segments = files.read_numbers(data, score_column, delimiter=mark)
+    with heard(quiet):
+        candidates = files.read_candidates(data, candidate_column or "candidate", delimiter=mark)
+        trusted = files.read_references([data], reference_column or ["reference"], delimiter=mark)
+        groups = group_column and files.read_candidates(data, group_column, "--group-column", delimiter=mark)
     with voice(quiet):
-        from bertscore_metric.analysis import figures, tuning, tuning_plot
+        if model is not None:
+            say_loading(model, quiet)
+        from bertscore_metric.analysis import figures, judging, tuning, tuning_plot
 
         if plot is not None:
             figures.new_figure(1, 1)  # fails before there is work
-        result = tuning.tune(
-            candidates, references, human, model, groups=groups, resamples=resamples, seed=seed,
+        rows = judging.rows_beside(judged.read_saved(scores or []), names, candidates, trusted, lang)
+        others = judging.judge_segments(rows, people_of_segments, groups)
+        result = None if model is None else tuning.tune(
+            candidates, trusted, people_of_segments, model, groups=groups, resamples=resamples, seed=seed,
             verbose=show_progress(quiet), **settings,
         )  # fmt: skip
-        if plot is not None:
+        if json:
+            put(_as_json(result, others), output)
+        else:
+            put(_as_text(result, others), output, signature=None if result is None else result.signature)
+        if plot is not None and result is not None:
             tuning_plot.plot_tuning(result, plot)
-    put(f"{result.to_json(indent=2)}\n" if json else _as_text(result), output)
 
 
-_HEADER = """
-               P                           R                           F1
-layer    norm    pearson spearman kendall    pearson spearman kendall    pearson spearman kendall  best"""
+def _check_sources(
+    data: str | None,
+    systems: list[str] | None,
+    scores: list[str] | None,
+    human: str | None,
+    model: str | None,
+    classics: str | None,
+) -> None:
+    if data is not None and (systems or human):
+        raise ValueError("--data judges segments, --systems and --human judge systems; give one of them.")
+    if data is None and not (human and (systems or scores)):
+        raise ValueError(
+            "Name judged segments (--data FILE), or judged systems: --systems FILES with --references, or saved "
+            "--scores FILES, and --human FILE."
+        )
+    if model is None and not scores and classics is None:
+        raise ValueError("Name what is judged: --model NAME, saved --scores FILES, or --with chrf,...")
+    if classics is not None and data is None and not systems:
+        raise ValueError("--with computes its metrics from texts; give --systems and --references.")
 
 
-def _as_text(result: TuningResult) -> str:
+_COLUMNS = "  pearson spearman kendall accuracy"
+_HEADER = f"""
+               P                                    R                                    F1
+layer    norm  {"  ".join(3 * [_COLUMNS])}  best"""
+
+
+def _as_json(result: TuningResult | None, others: Mapping[str, Any]) -> str:
+    data = {**({} if result is None else result.to_dict()), **({"others": others} if others else {})}
+    return json_.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _as_text(result: TuningResult | None, others: Mapping[str, Any]) -> str:
+    """Return the tables of the layers, and below a line for each metric beside them."""
+    text = "" if result is None else _layers_as_text(result)
+    if not others:
+        return text
+    rows = {} if result is None else {
+        f"layer {best.layer}, F1 {weighting}": by_layer[best.layer, _F1].tolist()
+        for weighting, by_layer, best in zip(("without idf", "with idf"), result.correlations, result.best, strict=True)
+    }  # fmt: skip
+    for name, by_statistic in others.items():
+        rows[name] = [math.nan if one["mean"] is None else one["mean"] for one in by_statistic.values()]
+    width = max(map(len, rows))
+    lines = [*([""] if text else []), f"{'side by side':{width}}  pearson spearman  kendall accuracy"]
+    lines += [f"{name:{width}}" + "".join(f" {mean:8.4f}" for mean in means) for name, means in rows.items()]
+    return text + "\n".join(lines) + "\n"
+
+
+def _systems_as_text(found: SystemJudgement) -> str:
+    """Return a line for each metric: the share of pairs of systems that it orders as people do, and correlations."""
+    width = max(len(one.name) for one in found.metrics)
+    lines = [f"{name}  {signature}" for name, signature in found.signatures.items()]
+    lines += [
+        f"Agreement with people on {found.n_systems} systems",
+        f"{'':{width}}  accuracy      of pairs   pearson kendall",
+    ]
+    for one in found.metrics:
+        agreed = f"{one.accuracy * one.n_pairs:g} of {one.n_pairs}"
+        lines.append(f"{one.name:{width}}  {one.accuracy:8.4f} {agreed:>13} {one.pearson:9.4f} {one.kendall:7.4f}")
+    return "\n".join(lines) + "\n"
+
+
+def _layers_as_text(result: TuningResult) -> str:
     """Return a table a weighting: a line a layer, `best` being its share of the resamples, and the best layer."""
     from bertscore_metric.analysis.tuning import WEIGHTINGS
 
     groups = f", mean of {len(result.groups)} groups" if len(result.groups) > 1 else ""
-    lines = [str(result.signature), f"Correlation with human scores: {result.n_segments} segments{groups}"]
+    lines = [f"Correlation with human scores: {result.n_segments} segments{groups}"]
     for weighting, by_layer, best in zip(WEIGHTINGS, result.correlations.tolist(), result.best, strict=True):
         lines += ["", f"{weighting}:{_HEADER}"]
         for layer, (norm, by_score) in enumerate(zip(result.norms, by_layer, strict=True)):
-            cells = "".join(f"  {r:9.4f} {rho:8.4f} {tau:7.4f}" for r, rho, tau in by_score)
+            cells = "".join(f"  {r:9.4f} {rho:8.4f} {tau:7.4f} {a:8.4f}" for r, rho, tau, a in by_score)
             lines.append(f"{layer:5d} {norm:7.2f}{cells}  {best.times_best[layer]:4.0%}")
         lines.append(_best(best, result))
     return "\n".join(lines) + "\n"

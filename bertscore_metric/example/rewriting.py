@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import torch
 from torch.utils.data import Dataset
 
-from bertscore_metric.source import load_tokenizer, resolve
+from bertscore_metric.models.source import load_tokenizer, resolve
 
 
 class Batch(TypedDict):

@@ -25,15 +25,20 @@ def text_of(rows: Rows, column: str) -> list[str]:
     return [check_text(rows, row, column) for row in range(len(rows))]
 
 
-def references_of(rows: Rows, columns: Sequence[str]) -> list[list[Any]]:
+def references_of(rows: Rows, columns: Sequence[str], *, others: bool = False) -> list[list[Any]]:
     """Return the references of each row, those of all columns in order: [row] lists.
+
+    Args:
+        rows: of a table.
+        columns: that hold a text, or a list of texts, each.
+        others: whether other files hold references of these rows, so that none may be here.
 
     Raises:
         CellError: a cell is neither a text nor a list of them, or a row has no reference; the first is named.
     """
     if all(_plain(rows.columns[column]) for column in columns):
         return [list(cells) for cells in zip(*(rows.columns[column] for column in columns), strict=True)]
-    return [check_references(rows, row, columns) for row in range(len(rows))]
+    return [check_references(rows, row, columns, others=others) for row in range(len(rows))]
 
 
 def number_of(rows: Rows, column: str) -> Iterator[float]:
@@ -66,27 +71,27 @@ def check_text(rows: Rows, row: int, column: str) -> str:
     return _valid(rows, row, column, value)
 
 
-def check_references(rows: Rows, row: int, columns: Sequence[str]) -> list[Any]:
-    """Return the references in the cells of a row; `None` and NaN stay beside a text, for they have a number.
+def check_references(rows: Rows, row: int, columns: Sequence[str], *, others: bool = False) -> list[Any]:
+    """Return the references in the cells of a row; `None` and NaN stay beside a text, for references have numbers.
 
     Raises:
         CellError: there is no text, or something else.
     """
-    group: list[Any] = []
-    for column in columns:
-        value = rows.columns[column][row]
-        _present(rows, row, column, value)
-        texts = value if isinstance(value, list) else [value]
-        if not texts or not all(isinstance(text, str) or _is_none(text) for text in texts):
-            held = f"holds {_shown(value)}, not a text or a list of texts"
+    cells = {column: rows.columns[column][row] for column in columns}
+    entries = {column: cell if isinstance(cell, list) else [cell] for column, cell in cells.items()}
+    missing_may_be = others or any(
+        isinstance(text, str) and text.strip() for texts in entries.values() for text in texts
+    )
+    for column, texts in entries.items():
+        _present(rows, row, column, cells[column])
+        wrong = [text for text in texts if not (isinstance(text, str) or (missing_may_be and _is_none(text)))]
+        if wrong or not texts:
+            held = f"holds {_shown(cells[column])}, not a text or a list of texts"
             raise CellError(f"{rows.place(row)}: column {column!r} {held}.")
-        group += [_valid(rows, row, column, text) if isinstance(text, str) else None for text in texts]
-    if not any(isinstance(text, str) for text in group):
-        held = ", ".join(_shown(rows.columns[column][row]) for column in columns)
-        raise CellError(
-            f"{rows.place(row)}: column {', '.join(map(repr, columns))} holds {held}, not a text or a list of texts."
-        )
-    return group
+        for text in texts:
+            if isinstance(text, str):
+                _valid(rows, row, column, text)
+    return [text for texts in entries.values() for text in texts]
 
 
 def _plain(cells: list[Any]) -> bool:

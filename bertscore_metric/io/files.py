@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertscore_metric.config import user_path
 from bertscore_metric.io.cells import number_of, references_of, text_of
-from bertscore_metric.io.opened import STDIN, TEXT, expand, kind
+from bertscore_metric.io.opened import STDIN as STDIN
+from bertscore_metric.io.opened import TEXT, expand, kind, unpacked
+from bertscore_metric.io.paths import user_path
 from bertscore_metric.io.read import open_rows, separator_hint, table_columns
 from bertscore_metric.io.rows import Rows
-from bertscore_metric.io.tables import TEXT_COLUMN
+from bertscore_metric.io.tables import TEXT_COLUMN, decoded
 
 STDOUT = "-"
 ESCAPED = "backslashreplace"
@@ -41,6 +42,22 @@ def read_candidates(
     return [text for rows in _all_good(path, columns, delimiter) for text in text_of(rows, next(iter(columns)))]
 
 
+def read_text(path: str) -> str:
+    """Return what is in a text file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a folder, or not UTF-8; the message names the line.
+    """
+    lines = []
+    with unpacked(path) as stream:
+        for _, line, wrong in decoded(path, stream):
+            if wrong:
+                raise ValueError(wrong)
+            lines.append(line + "\n")
+    return "".join(lines)
+
+
 def read_references(paths: Sequence[str], columns: Sequence[str] = (), *, delimiter: str | None = None) -> list[Any]:
     """Return the references of each candidate: a text where there is one, else a list of texts.
 
@@ -58,7 +75,7 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = (), *, delimi
         files.append([
             group
             for rows in _all_good(path, options, delimiter)
-            for group in references_of(rows, [*options])
+            for group in references_of(rows, [*options], others=len(paths) > 1)
         ])  # fmt: skip
     for path, file in zip(paths, files, strict=True):
         if len(file) != len(files[0]):
@@ -67,6 +84,36 @@ def read_references(paths: Sequence[str], columns: Sequence[str] = (), *, delimi
             )
     groups = [[text for group in parts for text in group] for parts in zip(*files, strict=True)]
     return [group[0] for group in groups] if all(len(group) == 1 for group in groups) else groups
+
+
+def read_lists(path: str, column: str, group_column: str | None = None) -> dict[str, list[str]]:
+    """Return lists of texts by name: a list of a row by the row's number, or the rows of a group by its name.
+
+    Args:
+        path: a table.
+        column: holds a list of texts in every row (JSON lines, Parquet); with `group_column` a text.
+        group_column: names the group of every row; groups are in the order of their first rows.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: no table, no such column, or no list where there should be one; the message names the line.
+    """
+    if group_column is not None:
+        groups: dict[str, list[str]] = {}
+        names = read_candidates(path, group_column, "--group-column")
+        for name, text in zip(names, read_candidates(path, column, "--column"), strict=True):
+            groups.setdefault(name, []).append(text)
+        return groups
+    lists: dict[str, list[str]] = {}
+    for rows in _all_good(path, {column: "--column"}, None):
+        for number, group in enumerate(references_of(rows, [column])):
+            if not isinstance(rows.columns[column][number], list):
+                raise ValueError(
+                    f"{path}: column {column!r} holds a text in row {len(lists)}, not a list of texts; if a row has "
+                    f"one sample, name the column of its source with --group-column."
+                )
+            lists[str(len(lists))] = group
+    return lists
 
 
 def read_numbers(

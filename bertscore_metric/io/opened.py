@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from bertscore_metric.config import user_path
+from bertscore_metric.io.paths import user_path
 
 STDIN = "-"
 TEXT = ".txt"

@@ -50,7 +50,7 @@ def table_columns(path: str, delimiter: str | None = None) -> list[str]:
     for file in expand(path):
         suffix = kind(file)
         if suffix == TEXT:
-            raise ValueError(f"{file} is no table; {NO_TABLES}.")
+            raise ValueError(f"{file} is not a table; {NO_TABLES}.")
         if suffix in COLUMNAR:
             names.update(dict.fromkeys(columnar.column_names(file, suffix)))
             continue

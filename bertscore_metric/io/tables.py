@@ -116,6 +116,12 @@ def decoded(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, str |
         yield number, text.removesuffix("\n").removesuffix("\r"), None
 
 
+def split_lines(text: str) -> list[str]:
+    r"""Return the lines of a text; only `\n` and `\r\n` end one, as in files."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the names and values of a JSON object; a name that occurs twice is a `ValueError`."""
     found: dict[str, Any] = dict(pairs)

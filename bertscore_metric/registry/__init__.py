@@ -40,7 +40,7 @@ def default_layer(model: str) -> int | None:
 
 
 def canonical_name(model: str) -> str:
-    """Return the name under which the tables know this model, the name itself if it is no alias.
+    """Return the name under which the tables know this model, the name itself if it is not an alias.
 
     Args:
         model: hub name or path.
@@ -68,8 +68,8 @@ def model_for_language(language: str) -> str:
     code = language_code(language)
     if code is None:
         raise ValueError(
-            f"no default model for language {language!r}{_nearest(language)}; pass one of the "
-            f"{len(_languages())} codes of known_languages(), or name the model yourself"
+            f"There is no default model for the language {language!r}{_nearest(language)}. Pass a code that "
+            f"`bertscore-metric models` lists, or name the model yourself."
         )
     return known_languages()[code]
 

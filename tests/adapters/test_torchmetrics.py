@@ -24,10 +24,11 @@ from torchmetrics.wrappers import Running
 from transformers import AutoModel
 
 import bertscore_metric
-from bertscore_metric import BERTScore, BERTScorer, BERTScoreWarning, ScoreConfig, release_encoders, waiting
+from bertscore_metric import BERTScore, BERTScorer, BERTScoreWarning, ScoreConfig, release_encoders
 from bertscore_metric.adapters.torchmetrics import BERTScoreValue, bertscore_collection
-from bertscore_metric.shared import ReleasedEncoder
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
+from bertscore_metric.scorer_handle import ReleasedEncoder
+from bertscore_metric.state import pending_texts, stream
 
 quiet = pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
 PREDS, TARGET = ["the cat sat", "a dog", "I like lemons."], ["a cat sat", "the dog", "I love lemons."]
@@ -53,7 +54,7 @@ def same(a: Any, b: Any) -> None:
     torch.testing.assert_close(scores(a), scores(b), atol=TOLERANCE, rtol=0)
 
 
-# Right values of PEERS sections 1 and 2.
+# Right values, which bert_score 0.3.13 gives.
 
 
 @pytest.mark.parametrize("step", [1, 3, 8])
@@ -182,7 +183,7 @@ def test_user_tokenizer_and_model() -> None:
         ({"truncation": True, "long_text": "error"}, "truncation and long_text say the same"),
         ({"user_tokenizer": "x", "tokenizer": "y"}, "two names for one argument"),
         ({"embedding_store_bytes": -1}, "at least 0, got -1"),
-        ({"num_layer": 3}, "Unexpected keyword arguments: `num_layer`"),
+        ({"num_layer": 3}, "Unknown setting 'num_layer'; did you mean 'num_layers'"),
     ],
 )
 def test_refused_arguments(arguments: dict[str, Any], message: str) -> None:
@@ -193,7 +194,7 @@ def test_refused_arguments(arguments: dict[str, Any], message: str) -> None:
 
 def test_a_tokenizer_that_is_no_tokenizer() -> None:
     """torchmetrics' kind of user tokenizer, a plain function, is refused in words."""
-    with pytest.raises(TypeError, match="must be one of transformers, got function"):
+    with pytest.raises(TypeError, match=r"^user_tokenizer= takes a tokenizer of transformers, got a function"):
         BERTScore(model=object(), user_tokenizer=lambda texts: texts)
 
 
@@ -208,7 +209,7 @@ def test_truncation() -> None:
     metric = own(truncation=False, max_length=8)
     with pytest.raises(ValueError, match="a text of 12 tokens, and the limit is 8"):
         metric.update(["the cat", "the cat " * 5], ["the cat", "a"])
-    assert metric.waiting == []
+    assert metric.pending_texts == []
     assert not metric.update_called
 
 
@@ -273,9 +274,9 @@ def test_out_of_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch, sync: bo
     metric.update(["Go"], ["Go"])
     before = snapshot(metric)
     fake.most_tokens = 1
-    monkeypatch.setattr(waiting, "WAITING_BYTES", 1)
+    monkeypatch.setattr(stream, "FULL_BYTES", 1)
     for call in (metric.update, metric.forward):
-        with pytest.raises(torch.OutOfMemoryError, match="A single text"):
+        with pytest.raises(torch.OutOfMemoryError, match="A text does not fit"):
             call(PREDS[2:], TARGET[2:])
         assert str(snapshot(metric)) == str(before)
     with pytest.raises(torch.OutOfMemoryError):
@@ -304,7 +305,7 @@ def test_own_encoder_without_weight_for_a_token() -> None:
     metric = own(idf={2: 0.0, 3: 0.0})
     with pytest.raises(ValueError, match="no weight for token id"):
         metric.update("a cat", "a cat")
-    assert metric.waiting == []
+    assert metric.pending_texts == []
 
 
 # sample_ids.
@@ -380,7 +381,7 @@ def test_the_encoder_is_no_part_of_the_module() -> None:
         change()
         assert {name: {t.dtype for t in getattr(parent.metric, name)} for name in ("precision", "best_references")} == {
             "precision": {torch.float32},
-            "best_references": {torch.int64},
+            "best_references": {torch.int32},
         }
         parent.metric.update(PREDS, TARGET)
         assert parent.metric.compute()["f1"].dtype == torch.float32
@@ -647,7 +648,7 @@ def test_update_and_forward_mixed_in_a_collection() -> None:
     expected = BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer()).score(PREDS, TARGET).mean.f1
     assert collection.compute()["f1"].item() == pytest.approx(expected)
     for metric in collection.values():
-        assert metric._n_rows(metric._columns()) == 12
+        assert int(metric.n_segments) == 12
 
 
 def test_tracker() -> None:
@@ -721,24 +722,24 @@ def test_small_updates_wait_for_full_batches() -> None:
 
 def test_full_batches_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that fill the encoder's batches are encoded at once, with those that waited, in order."""
-    monkeypatch.setattr(waiting, "WAITING_BYTES", 60)
+    monkeypatch.setattr(stream, "FULL_BYTES", 60)
     fake = HashEncoder()
     metric = vectors(fake=fake)
     metric.update(PREDS[:1], TARGET[:1])
     assert fake.batches == []
     metric.update(PREDS[1:], TARGET[1:])
     assert fake.n_texts == 6
-    assert metric.waiting == []
+    assert metric.pending_texts == []
     same(metric.compute(), BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer()).score(PREDS, TARGET))
 
 
 def test_states_stay_small() -> None:
-    """Steps leave few tensors of twenty bytes a segment, however many they are."""
+    """Steps leave few tensors of at most 32 bytes a segment, however many they are."""
     metric = own()
     for _ in range(300):
         metric(PREDS, TARGET)
     assert max(len(getattr(metric, name)) for name in metric._column_types) <= 12
-    assert sum(part.nbytes for name in metric._column_types for part in getattr(metric, name)) <= 20 * 900 + 32
+    assert sum(part.nbytes for name in metric._column_types for part in getattr(metric, name)) <= 32 * 900
 
 
 def test_forward_copies_nothing_old() -> None:
@@ -803,7 +804,7 @@ def test_loaded_states_are_copies() -> None:
     other.compute()
     other.update(PREDS, TARGET)
     other.reset()
-    assert waiting.from_bytes(state["waiting"][0]).candidates == PREDS
+    assert pending_texts.from_bytes(state["pending_texts"][0]).candidates == PREDS
     assert metric.compute()["f1"].shape == (3,)
 
 
@@ -1001,3 +1002,39 @@ def test_torchmetrics_is_the_counter_example() -> None:
     theirs.update(peers.CANDIDATES, peers.REFERENCES)
     expected = [0.1556, 0.2758, 0.3627, 0.4424, 0.1192, 0.0747, 0.3001, 0.1744]
     assert theirs.compute()["f1"].tolist() == pytest.approx(expected, abs=1e-3)  # type: ignore[union-attr]
+
+
+def test_result() -> None:
+    """`result()` is what a scorer returns for the same texts, before and after `compute`, and again after `update`."""
+    metric, scorer = own(), BERTScorer(encoder=HashEncoder(), tokenizer=tokenizer())
+    metric.update(PREDS[:2], TARGET[:2])
+    assert metric.result().n_segments == 2
+    metric.update(PREDS[2:], TARGET[2:])
+    value, result, wanted = metric.compute(), metric.result(), scorer.score(PREDS, TARGET)
+    assert result.mean.f1 == pytest.approx(value["f1"].item())
+    assert [*result.interval("f1")] == pytest.approx([*wanted.interval("f1")], abs=TOLERANCE)
+    assert result.to_dict(segments=True)["segments"] == wanted.to_dict(segments=True)["segments"]
+
+
+def test_all_layers_beside_num_layers() -> None:
+    """num_layers has no effect beside all_layers, as torchmetrics documents it."""
+    metric = BERTScore(model_path("bert"), all_layers=True, num_layers=1, reduction="none")
+    plain = BERTScore(model_path("bert"), all_layers=True, reduction="none")
+    assert str(metric.signature) == str(plain.signature)
+    metric.update(PREDS, TARGET)
+    assert metric.compute()["f1"].shape == (metric._shared.scorer.layers, 3)
+
+
+def test_unknown_arguments() -> None:
+    """An unknown argument is answered with the nearest one; those of torchmetrics pass."""
+    for wrong, right in (("rescale", "rescale_with_baseline"), ("n_layers", "num_layers"), ("layer", "num_layers"),
+                         ("dist_sync_function", "dist_sync_fn"), ("model_type", "model_name_or_path")):  # fmt: skip
+        with pytest.raises(
+            ValueError, match=rf"^Unknown setting '{wrong}'; did you mean '{right}'\? Known: model_name"
+        ):
+            BERTScore("offline", **{wrong: 3})
+    with pytest.raises(
+        ValueError, match=r"^Unknown setting 'zzz'\. Known: .*; and those of torchmetrics\.Metric: comp"
+    ):
+        BERTScoreValue("f1", "offline", zzz=1)
+    assert not BERTScore(model_path("bert"), num_layers=2, sync_on_compute=False).sync_on_compute

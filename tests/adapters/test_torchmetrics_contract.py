@@ -300,3 +300,12 @@ def test_a_rank_that_dies(two_ranks: Any) -> None:
     error, synced, rows = two_ranks[0]["death"]
     assert error.startswith(("RuntimeError", "DistBackendError", "DistNetworkError"))
     assert (synced, rows) == (False, 1)
+
+
+def test_result_on_ranks(two_ranks: Any) -> None:
+    """`result()` is that of all ranks, with repeated rows counted once, and its interval is the same everywhere."""
+    first, second = (two_ranks[rank]["more"]["duplicates"]["interval"] for rank in range(2))
+    assert first == second
+    low, high, n_segments = first
+    assert low < high
+    assert n_segments == 7

@@ -17,8 +17,9 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from bertscore_metric import BERTScore, BERTScorer, TokenBatch, columns, waiting
+from bertscore_metric import BERTScore, BERTScorer, TokenBatch
 from bertscore_metric.adapters.torchmetrics import BERTScoreValue, bertscore_collection
+from bertscore_metric.state import state_columns, stream
 
 PREDS, TARGET = ["the cat sat", "a dog", "I like lemons."], ["a cat sat", "the dog", "I love lemons."]
 
@@ -64,7 +65,7 @@ def test_a_scalar_updated_on_its_own() -> None:
     feed(collection.f1, 1)
     assert collection.f1.compute().item() == pytest.approx(sum(expected(0, 1)) / 2, abs=TOLERANCE)
     for metric in (collection.f1, collection.precision, collection.recall):
-        metric.encode_waiting()
+        metric.drain()
     assert [len(m.column("f1")) for m in (collection.f1, collection.precision, collection.recall)] == [2, 1, 1]
 
 
@@ -118,7 +119,7 @@ def test_a_collection_embeds_a_large_batch_once(keep: bool) -> None:
     )
     preds = [f"{number} {'the cat sat on the red table ' * 3}" for number in range(n)]
     target = [f"{number} {'a dog sat on the red table ' * 3}" for number in range(n)]
-    assert sum(map(len, preds + target)) > 2 * waiting.WAITING_BYTES
+    assert sum(map(len, preds + target)) > 2 * stream.FULL_BYTES
     collection(preds, target)
     collection.compute()
     assert fake.n_texts == 2 * n
@@ -166,8 +167,8 @@ def test_waiting_texts_are_few_tensors(numbered: bool) -> None:
     metric = own()
     for number in range(1000):
         metric.update(["a cat"], ["a dog"], *([[number]] if numbered else []))
-    assert metric._n_rows(metric._columns()) == 1000
-    assert 1 <= len(metric.waiting) <= 16
+    assert int(metric.n_segments) == 1000
+    assert 1 <= len(metric.pending_texts) <= 16
     assert len(metric.sample_ids) <= 16
 
 
@@ -187,7 +188,7 @@ def test_kept_embeddings_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch, "cat", counted)
     feed(metric, 0)
     kept = metric.kept_embeddings(300)
-    assert max(copied) < metric._kept_bytes(metric._columns()) / 10
+    assert max(copied) < metric._kept_bytes(metric.stream()) / 10
     plain = own(keep_embeddings=True)
     feed(plain, 0)
     assert torch.equal(kept.candidate.embeddings, plain.kept_embeddings(0).candidate.embeddings)
@@ -222,7 +223,7 @@ def test_a_refused_text_that_waits_is_named(error: Exception, monkeypatch: pytes
     metric.compute()
     feed(metric, 2)
     feed(metric, 1)
-    monkeypatch.setattr(waiting, "WAITING_BYTES", 60)
+    monkeypatch.setattr(stream, "FULL_BYTES", 60)
     for call in (
         metric.compute,
         metric.sync,
@@ -233,7 +234,7 @@ def test_a_refused_text_that_waits_is_named(error: Exception, monkeypatch: pytes
     ):
         with pytest.raises(type(error), match=r"Segments 1 to 2 of earlier updates .*, and wait on.* or reset\(\)"):
             call()
-    assert (metric.update_count, metric._n_rows(metric._columns())) == (3, 3)
+    assert (metric.update_count, int(metric.n_segments)) == (3, 3)
     fake.refused = -1
     assert f1(metric) == pytest.approx(expected(0, 2, 1), abs=TOLERANCE)
     alone = own(fake)
@@ -286,8 +287,8 @@ def test_damaged_states_are_refused(kind: str) -> None:
     metric, other = KINDS[kind].metric(), KINDS[kind].metric()
     for one in (metric, other):
         KINDS[kind].update(one, [0, 1, 3])
-        one.encode_waiting()
-    rows = metric._n_rows(metric._columns())
+        one.drain()
+    rows = int(metric.n_segments)
     names = [name for name in other._column_types if getattr(other, name)]
     assert len(names) >= 5
     for name in names:
@@ -297,15 +298,19 @@ def test_damaged_states_are_refused(kind: str) -> None:
             metric.load_state_dict(state)
         with pytest.raises(ValueError, match=message):
             metric.merge_state(state)
-    for name, value in (("waiting", [torch.tensor([65], dtype=torch.uint8)]), ("text_counts", [3]), ("settings", [1])):
+    for name, value in (
+        ("pending_texts", [torch.tensor([65], dtype=torch.uint8)]),
+        ("text_counts", [3]),
+        ("settings", [1]),
+    ):
         with pytest.raises(ValueError, match=r"no waiting segments|must be torch.int64|lacks settings|lacks"):
             metric.merge_state({**other.metric_state, name: value} if name in other.metric_state else {})
-    assert metric._n_rows(metric._columns()) == rows
+    assert int(metric.n_segments) == rows
     assert metric.update_count == 1
 
 
 def test_own_gathering_without_torch_distributed() -> None:
-    """With an own `dist_sync_fn` and no process group of torch's, checkpoints and gathered embeddings work."""
+    """With a custom `dist_sync_fn` and no process group of torch's, checkpoints and gathered embeddings work."""
     metric = own(
         keep_embeddings=True, dist_sync_fn=lambda tensor, group: [tensor, tensor], distributed_available_fn=lambda: True
     )
@@ -402,7 +407,7 @@ def test_group_of_members_with_and_without_embeddings() -> None:
     ],
 )
 def test_arguments_about_memory(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    """What is no number of bytes, or neither True nor False, is refused at construction."""
+    """What is not a number of bytes, or neither True nor False, is refused at construction."""
     with pytest.raises(error, match=message):
         own(**arguments)
 
@@ -479,4 +484,4 @@ def test_pieces_of_a_column() -> None:
     whole = torch.cat(parts)
     for begin in range(9):
         for end in range(begin, 9):
-            assert torch.equal(columns.piece(parts, begin, end), whole[begin:end])
+            assert torch.equal(state_columns.piece(parts, begin, end), whole[begin:end])

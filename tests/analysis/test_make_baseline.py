@@ -12,7 +12,7 @@ from conftest import TOLERANCE, model_path, shared_scorer
 from bertscore_metric import BERTScorer, BERTScoreWarning, cli
 from bertscore_metric.analysis import baseline as room
 from bertscore_metric.analysis.baseline import draw_pairs, make_baseline
-from bertscore_metric.baseline import read_baseline
+from bertscore_metric.core.baseline import read_baseline
 
 WORDS = ("cat", "dog", "table", "lemon", "banana", "red", "two", "near", "walked", "sat", "go", "like")
 TEXTS = [f"the {a} {b} {c}." for a in WORDS for b in WORDS[:4] for c in WORDS[4:6]]
@@ -114,8 +114,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     out, err = run(capsys, "baseline", "--texts", "texts.txt", *options, "-o", "out.csv")
     assert Path("out.csv").read_text(encoding="utf-8") == made.to_csv()
     lines = out.splitlines()
-    assert lines[:2] == [str(made.signature), "30 random pairs of 96 different texts, seed 2"]
-    for layer, line in enumerate(lines[3:]):
+    assert (lines[0], lines[-1]) == ("30 random pairs of 96 different texts, seed 2", str(made.signature))
+    for layer, line in enumerate(lines[2:-1]):
         values = zip(made.values[layer].tolist(), made.standard_errors[layer].tolist(), strict=True)
         assert line.split("  ")[-3:] == [f"{value:.6f} ± {error:.6f}" for value, error in values]
     assert err.startswith("bertscore-metric: The largest standard error of this baseline is ")

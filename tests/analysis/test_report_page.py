@@ -1,6 +1,8 @@
 """The page about a scored corpus."""
 
 import csv
+import datetime
+import html
 import re
 from pathlib import Path
 
@@ -9,14 +11,16 @@ import torch
 from conftest import TOLERANCE, shared_scorer
 
 from bertscore_metric import BERTScorer
+from bertscore_metric.analysis.figures import new_figure
 from bertscore_metric.analysis.report_page import (
     check_sample,
+    draw_distribution,
     drawn_segments,
     lowest_segments,
     report_page,
     write_sample,
 )
-from bertscore_metric.embeddings import check_index
+from bertscore_metric.state.kept_embeddings import check_index
 
 HOSTILE = '<script>alert("x")</script>'
 C = ["the cat sat", "a dog ran", "", HOSTILE, "bananas", "the red table"] * 5
@@ -39,11 +43,26 @@ def test_page(scorer: BERTScorer) -> None:
     assert "5 segments are empty on a side" in page
     assert page.count('class="pair"') == 4
     assert page.count("data:image/png;base64,") == 3
-    assert page.count("<script>") == 1  # our own
+    assert page.count("<script>") == 2  # our own
     assert "http" not in page
+    assert page.count("Point at a token") == 1
+    assert "standard deviation" in page
     for index in lowest_segments(result, 4):
-        assert f"F1 {result.f1[index]:.5f}"[:-1] in page  # as the explanation shows it, with the same idf
-        assert f"<h3>Segment {index}</h3>" in page
+        assert page.count(f"F1 {result.f1[index]:.6f}") >= 2  # in the heading and in the explanation
+        assert f'id="segment-{index}"' in page
+        assert f'<dd dir="auto">{html.escape(C[index], quote=False).replace(chr(34), "&#34;")}</dd>' in page
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+def test_sources_date_and_links(scorer: BERTScorer) -> None:
+    """The page names files and day, and the sample leads to the segments that are explained, and to no others."""
+    result = scorer.score(C, R)
+    day = datetime.date(2024, 5, 17)
+    page = report_page(result, scorer, C, R, worst=9, sample=30, sources=["a<b>.txt", "r.txt", "s.txt"], date=day)
+    assert "a&lt;b&gt;.txt against r.txt, s.txt, 2024-05-17" in page
+    assert re.findall(r'href="#segment-(\d+)"', page)
+    assert set(re.findall(r'href="#(segment-\d+)"', page)) == set(re.findall(r'id="(segment-\d+)"', page))
+    assert datetime.date.today().isoformat() in report_page(result, scorer, C, R, worst=0, sample=0)
 
 
 @pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
@@ -92,6 +111,26 @@ def test_no_segments(scorer: BERTScorer) -> None:
     with pytest.warns(UserWarning, match="No segments"):
         result = scorer.score([], [])
     assert "BERTScore of 0 segments" in report_page(result, scorer, [], [])
+
+
+@pytest.mark.filterwarnings("ignore::bertscore_metric.BERTScoreWarning")
+@pytest.mark.parametrize("n", [1, 4, 2500])
+def test_equal_scores(scorer: BERTScorer, n: int) -> None:
+    """A corpus against itself, whose scores are 1 or one float away from it, has its pictures."""
+    texts = ["the cat sat", "a dog ran", "the red table", "bananas"][: min(n, 4)] * max(1, n // 4)
+    result = scorer.score(texts, texts)
+    assert result.f1.min() > 1 - TOLERANCE
+    assert report_page(result, scorer, texts, [[text] for text in texts]).count("data:image/png;base64,") == 3
+
+
+def test_the_distribution_ends_at_one_and_counts_whole_segments() -> None:
+    """Every F1 is in a bar, rescaled ones below 0 too; the marks of the counts are whole numbers."""
+    for values, low in (([0.95, 1.0, 1.0000001], 0.9), ([0.31, 0.5], 0.3), ([-1.25, 0.2, 1.0], -1.3), ([], 0.0)):
+        axes = new_figure(4, 3).add_subplot()
+        draw_distribution(axes, torch.tensor(values))
+        assert sum(bar.get_height() for bar in axes.patches) == len(values)
+        assert axes.get_xlim() == (pytest.approx(low), 1)
+        assert all(mark == round(mark) for mark in axes.get_yticks())
 
 
 def test_turns_and_control_characters_are_spelled_out(scorer: BERTScorer) -> None:

@@ -18,7 +18,7 @@ from bertscore_metric import TokenBatch, cli
 from bertscore_metric.analysis.correlation import resampled_pearson
 from bertscore_metric.analysis.tuning import SCORES, tune
 from bertscore_metric.analysis.tuning_plot import plot_tuning
-from bertscore_metric.source import load_tokenizer, resolve
+from bertscore_metric.models.source import load_tokenizer, resolve
 
 CANDIDATES = [
     "the cat sat on the red table.", "Go", "a dog looked at two bananas", "I like lemons.", "the dogs go", "a red cat",
@@ -51,12 +51,20 @@ def kendall(x: list[float], y: list[float]) -> float:
     return float(agreement / sqrt(sum(s != 0 for s, _ in pairs) * sum(t != 0 for _, t in pairs)))
 
 
+def accuracy(x: list[float], y: list[float]) -> float:
+    """Return the pairwise accuracy with ties calibrated, from its definition: every threshold is tried."""
+    pairs = [(a - c, b - d) for (a, b), (c, d) in combinations(zip(x, y, strict=True), 2)]
+    right = [sum((abs(s) <= limit and t == 0) or (abs(s) > limit and s * t > 0) for s, t in pairs)
+             for limit in (0, *(abs(s) for s, _ in pairs))]  # fmt: skip
+    return max(right) / len(pairs)
+
+
 def expected(scores: list[float], groups: list[str]) -> list[float]:
-    """Return the three correlations with `HUMAN`, mean over groups."""
+    """Return the three correlations and the pairwise accuracy with `HUMAN`, mean over groups."""
     found = []
     for group in set(groups):
         x, y = ([v[n] for n in range(len(groups)) if groups[n] == group] for v in (scores, HUMAN))
-        found.append([pearson(x, y), pearson(ranks(x), ranks(y)), kendall(x, y)])
+        found.append([pearson(x, y), pearson(ranks(x), ranks(y)), kendall(x, y), accuracy(x, y)])
     return [sum(values) / len(found) for values in zip(*found, strict=True)]
 
 
@@ -226,8 +234,10 @@ def test_command_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     out, _ = run(capsys, "tune", *options)
     result = tune(CANDIDATES, REFERENCES, HUMAN, model_path("bert"), groups=GROUPS, resamples=30)
     lines = out.splitlines()
-    assert lines[:2] == [str(result.signature), "Correlation with human scores: 9 segments, mean of 2 groups"]
-    for weighting, start in enumerate((6, 16)):
+    assert (lines[0], lines[-1]) == (
+        "Correlation with human scores: 9 segments, mean of 2 groups", str(result.signature)
+    )  # fmt: skip
+    for weighting, start in enumerate((5, 15)):
         for layer in range(5):
             cells = [f"{value:.4f}" for value in result.correlations[weighting, layer].flatten().tolist()]
             share = f"{result.best[weighting].times_best[layer]:.0%}"
@@ -243,6 +253,18 @@ def test_command_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     for words, bar in (([], True), (["--quiet"], False)):
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
         assert ("18/18" in run(capsys, "tune", *options, *words)[1]) == bar
+
+
+def test_the_table_comes_before_the_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture that cannot be drawn loses no numbers."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "data.tsv", ("candidate", "reference", "score", "group"))
+    options = ["--data", "data.tsv", "-m", model_path("bert"), "--resamples", "2"]
+    out, err = run(capsys, "tune", *options, "--plot", "p.doc", code=2)
+    assert "best: layer" in out
+    assert "Format 'doc' is not supported" in err
 
 
 @pytest.mark.parametrize(

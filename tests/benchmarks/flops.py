@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertscore_metric.numerics import TORCH_DTYPES, own_arithmetic
+from bertscore_metric.models.numerics import TORCH_DTYPES, own_arithmetic
 
 ROWS = 2048
 

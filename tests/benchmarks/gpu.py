@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from bertscore_metric import release_encoders
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
 from tests.benchmarks.gpu_parts import QUICK, Plan, correctness_section, parts, speed_section
 from tests.benchmarks.report import machine, table, target_rows, write
 

@@ -25,7 +25,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from bertscore_metric import BERTScore
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
 from tests.benchmarks.counted import Encoded, counted
 from tests.benchmarks.texts import pairs
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
 from tests.benchmarks.random_bert import Size
 
 
@@ -19,6 +19,10 @@ class Options:
         large_pairs: of one pass of that model.
         epochs, epoch_pairs: of a validation.
         matrix: how many candidates are scored against one another.
+        matrix_texts, matrix_columns: texts of the lists that are compared with each other, and how many of one
+            bert_score compares.
+        nearest_texts: texts of the lists of which every one gets its best partners.
+        mbr_lists: how many lists of how many samples.
         memory_pairs: of the calls whose peak is compared.
         held_updates: updates of 16 pairs after which the bytes held are counted.
         curve_pairs: of the calls on the cost curve, which has the model's layer 1.
@@ -35,6 +39,10 @@ class Options:
     epochs: int = 5
     epoch_pairs: int = 1000
     matrix: int = 64
+    matrix_texts: int = 1000
+    matrix_columns: int = 50
+    nearest_texts: int = 5000
+    mbr_lists: tuple[int, int] = (64, 32)
     memory_pairs: tuple[int, ...] = (1000, 10000)
     held_updates: int = 5000
     curve_pairs: tuple[int, ...] = (100, 1000, 10000, 50000)
@@ -61,5 +69,6 @@ class Options:
 
 QUICK = Options(
     pairs=48, large=Size(dim=64, layers=4, heads=4, inner=256, cut=3), large_pairs=16, epochs=2, epoch_pairs=48,
-    matrix=6, memory_pairs=(16, 64), held_updates=20, curve_pairs=(8, 32), rounds=2,
+    matrix=6, matrix_texts=40, matrix_columns=10, nearest_texts=40, mbr_lists=(3, 4),
+    memory_pairs=(16, 64), held_updates=20, curve_pairs=(8, 32), rounds=2,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""All candidates of one source against one another, as flattened pairs: each text should be encoded once."""
+"""All pairs: as a flattened list, in which each text should be encoded once, and as matrices."""
 
 import statistics
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from tests.benchmarks import all_pairs
 from tests.benchmarks.options import Options
 from tests.benchmarks.peers import BERT_SCORE, OURS, bert_score_scorer, difference, ours
 from tests.benchmarks.report import Section, Target
@@ -64,20 +65,25 @@ def measure(options: Options) -> Section:
         "matching": ("torch", "all pairs matched in one product"),
         BERT_SCORE: (BERT_SCORE, "all pairs in one list"),
     }
+    matrices, targets = all_pairs.measure(options)
     return Section(
         f"{len(texts)} candidates against one another, {len(candidates):,} pairs, float32, median of "
-        f"{REPEATS * options.rounds} rounds.",
+        f"{REPEATS * options.rounds} rounds; then matrices of {options.matrix_texts:,} texts, {options.rounds} rounds.",
         [
-            {
-                "package": named[name][0],
-                "settings": named[name][1],
-                "seconds": rounds.median(name),
-                "rounds": rounds.seconds[name],
-            }
-            for name in runs
+            *(
+                {
+                    "package": named[name][0],
+                    "settings": named[name][1],
+                    "seconds": rounds.median(name),
+                    "rounds": rounds.seconds[name],
+                }
+                for name in runs
+            ),
+            *matrices,
         ],
         [
             Target("all pairs", "times encoding each text once plus matching", 1.3, times, at_least=False),
             Target("all pairs", "F1 off bert_score", 1e-5, off, at_least=False),
+            *targets,
         ],
     )

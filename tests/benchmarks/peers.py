@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bertscore_metric import BERTScorer
-from bertscore_metric.source import quiet
+from bertscore_metric.models.source import quiet
 
 OURS, BERT_SCORE, TORCHMETRICS = "bertscore_metric", "bert_score", "torchmetrics"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from bertscore_metric.source import quiet
+from bertscore_metric.models.source import quiet
 
 
 @dataclass(frozen=True)

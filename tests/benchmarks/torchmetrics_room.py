@@ -25,8 +25,8 @@ import torch
 from transformers import AutoTokenizer
 
 from bertscore_metric import BERTScore, TokenBatch
-from bertscore_metric.columns import MATCH_COLUMNS, SCORE_COLUMNS
-from bertscore_metric.source import resolve
+from bertscore_metric.models.source import resolve
+from bertscore_metric.state.state_columns import MATCH_COLUMNS, SCORE_COLUMNS
 from tests.benchmarks.texts import pairs
 
 LAYER = 5
@@ -110,7 +110,7 @@ def measure_memory(updates: int, *, idf: bool) -> dict[str, Any]:
     for step, batch in enumerate(batches(updates, 16)):
         (metric.forward if step % 10 == 0 else metric.update)(*batch)
         n += 16
-    metric.encode_waiting()
+    metric.drain()
     metric._computed = metric._forward_cache = metric._result = None
     metric.release()
     used = _resident() - before

@@ -267,28 +267,30 @@ def test_equals_bert_score() -> None:
     [
         ("english", "English is 'en'"),
         ("German", "German is 'de'"),
-        ("Deutsch-CH", "pass one of the 106 codes"),
+        ("Deutsch-CH", "Pass a code that"),
         ("gr", "Greek is 'el'"),
         ("ensci", "nearest codes: 'en-sci' is English, scientific text"),
         ("jp", "Japanese is 'ja'"),
         ("enx", "'en' is English"),
-        ("xx", "pass one of the 106 codes of known_languages(), or name the model yourself"),
-        ("", "pass one of the 106 codes of known_languages(), or name the model yourself"),
+        ("xx", "Pass a code that `bertscore-metric models` lists, or name the model yourself."),
+        ("", "Pass a code that `bertscore-metric models` lists, or name the model yourself."),
     ],
 )
 def test_unknown_language_names_what_is_near(language: str, suggestion: str) -> None:
     """The error repeats the input, names near languages and codes, and says what to do."""
-    with pytest.raises(ValueError, match=f"^no default model for language {language!r}; .*{re.escape(suggestion)}"):
+    with pytest.raises(
+        ValueError, match=f"^There is no default model for the language {language!r}[;.] .*{re.escape(suggestion)}"
+    ):
         registry.model_for_language(language)
 
 
 def test_unknown_language_message_in_full() -> None:
-    """The message reads as one sentence; a language's exact name is not followed by others that are less near."""
+    """The message says it in sentences; a language's exact name is not followed by others that are less near."""
     with pytest.raises(ValueError, match="no default model") as caught:
         registry.model_for_language("english")
     assert str(caught.value) == (
-        "no default model for language 'english'; nearest names: English is 'en'; "
-        "pass one of the 106 codes of known_languages(), or name the model yourself"
+        "There is no default model for the language 'english'; nearest names: English is 'en'. "
+        "Pass a code that `bertscore-metric models` lists, or name the model yourself."
     )
 
 

@@ -7,16 +7,7 @@ import torch
 from torch import Tensor
 
 import bertscore_metric.compat as bert_score
-from bertscore_metric import (
-    BERTScorer,
-    BERTScoreResult,
-    Encoder,
-    IdfTable,
-    ScoreConfig,
-    Signature,
-    TokenBatch,
-    score,
-)
+from bertscore_metric import BERTScorer, BERTScoreResult, Encoder, IdfTable, ScoreConfig, Signature, TokenBatch, score
 
 result = score(["a"], ["b"], "offline", num_layers=5, idf=True, rescale_with_baseline=False, device="cpu")
 assert_type(result, BERTScoreResult)
@@ -43,7 +34,7 @@ assert_type(ScoreConfig(model_name_or_path="offline", idf=table).to_yaml(), str)
 
 
 class OneHot:
-    """An own encoder."""
+    """A custom encoder."""
 
     fingerprint = "one-hot"
 

@@ -1,0 +1,1 @@
+"""Pure functions on tensors: from texts to scores, whatever gives the embeddings."""

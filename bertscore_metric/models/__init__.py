@@ -1,0 +1,1 @@
+"""Names and files -> tokenizers and encoders: the only callers of transformers and of a model."""

@@ -1,0 +1,1 @@
+"""What waits between calls: texts, columns of results, numbers of samples, kept embeddings."""
