@@ -80,7 +80,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
     words: list[str] = []
     option, values = "", 0
     for word in arguments:
-        if word.startswith("-") and word != files.STDIN:
+        if word.startswith("-") and word != STDIN:
             option, values = (word if word in spreading else ""), 0
         elif option:
             values += 1

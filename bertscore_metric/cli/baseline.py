@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.console import put, say_loading, show_progress, voice
+from bertscore_metric.cli.console import heard, put, say_loading, show_progress, voice
 from bertscore_metric.io import files
 from bertscore_metric.io.paths import user_path
+from bertscore_metric.io.read import delimiter_of
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.baseline import BaselineResult
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 def baseline(
     texts: Annotated[str, typer.Option(metavar="FILE", help="Sentences of one language, one a line; - is stdin.")],
     model: options.Models,
-    column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the texts in .tsv, .csv and .jsonl files.")
-    ] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the texts in tables.")] = None,
+    delimiter: options.Delimiter = None,
     pairs: Annotated[
         int | None, typer.Option(metavar="N", help="Random pairs to score.  [default: half the number of texts]")
     ] = None,
@@ -57,7 +57,8 @@ def baseline(
     read = [texts, *(file for one in model for file in options.in_folder(one))]
     for target in targets.values():
         files.check_outputs({"--output": target}, read)
-    sentences = files.read_candidates(texts, column, "--column")
+    with heard(quiet):
+        sentences = files.read_candidates(texts, column, "--column", delimiter=delimiter_of(delimiter))
     settings = options.given(
         max_length=max_length, long_text=long_text, match_special_tokens=match_special_tokens, dtype=dtype,
         compile=compile,

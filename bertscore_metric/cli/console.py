@@ -21,20 +21,26 @@ def voice(quiet: bool) -> Iterator[None]:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "0" if show_progress(quiet) else "1")
     for library in ("HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):  # read when the libraries are imported
         os.environ.setdefault(library, "error")
-    ours = logging.getLogger("bertscore_metric")
-    handler = _Lines(logging.CRITICAL if quiet else logging.WARNING)
-    with warnings.catch_warnings():
+    with heard(quiet), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not quiet:
             from bertscore_metric.warnings import BERTScoreWarning
 
             warnings.simplefilter("always", BERTScoreWarning)
             warnings.showwarning = lambda message, *_: _say(str(message))
-        ours.addHandler(handler)
-        try:
-            yield
-        finally:
-            ours.removeHandler(handler)
+        yield
+
+
+@contextmanager
+def heard(quiet: bool) -> Iterator[None]:
+    """Say what the package logs, a line each on stderr; `voice` for work that needs no torch, such as reading."""
+    ours = logging.getLogger("bertscore_metric")
+    handler = _Lines(logging.CRITICAL if quiet else logging.WARNING)
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
 
 
 class _Lines(logging.Handler):
@@ -83,5 +89,10 @@ def put(text: str, output: str | None, *, signature: object = None) -> None:
         raise OSError("Standard output is closed; nothing can be printed.")
     if hasattr(sys.stdout, "reconfigure"):  # a notebook's stream, or a StringIO, has no encoding to set
         sys.stdout.reconfigure(encoding="utf-8", errors=files.ESCAPED)
-    sys.stdout.write(text.encode("utf-8", files.ESCAPED).decode("utf-8"))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text.encode("utf-8", files.ESCAPED).decode("utf-8"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(f"Cannot write to standard output: {error.strerror}.") from error

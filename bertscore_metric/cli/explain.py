@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bertscore_metric.cli import options
-from bertscore_metric.cli.console import in_color, put, say_loading, show_progress, voice
+from bertscore_metric.cli.console import heard, in_color, put, say_loading, show_progress, voice
 from bertscore_metric.cli.texts import read_texts
 from bertscore_metric.io import files
 
@@ -18,6 +18,7 @@ def explain(
     text: options.Text = False,
     candidate_column: options.CandidateColumn = None,
     reference_column: options.ReferenceColumn = None,
+    delimiter: options.Delimiter = None,
     segment: Annotated[int, typer.Option(metavar="N", help="Which one, as score --segments numbers them.")] = 0,
     model: options.NamedModel = None,
     lang: options.Lang = None,
@@ -70,7 +71,10 @@ def explain(
     )
     files.check_outputs({"--output": output}, [*texts, config, idf_texts, idf_table, *options.read_by(chosen)])
     to_file = output is not None and output != files.STDOUT
-    systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
+    with heard(quiet):
+        systems, trusted = read_texts(
+            candidates, references or [], text, candidate_column, reference_column or [], delimiter
+        )
     if len(systems) > 1:
         raise ValueError("explain is about one candidates file; name one.")
     (judged,) = systems.values()

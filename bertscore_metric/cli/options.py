@@ -13,7 +13,7 @@ from bertscore_metric.io.paths import user_path
 
 Candidates = Annotated[
     list[str],
-    typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin."),
+    typer.Option("--candidates", "-c", metavar="FILE...", help="Generated texts, one a line; - is stdin. Or tables."),
 ]
 References = Annotated[
     list[str] | None,
@@ -24,7 +24,11 @@ Text = Annotated[
 ]
 CandidateColumn = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Column of candidates in .tsv (never quoted), .csv and .jsonl files."),
+    typer.Option(metavar="NAME", help="Column of candidates in .tsv (never quoted), .csv, .jsonl, .parquet, .arrow."),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(metavar="CHAR", help="What separates the cells of .csv and .tsv files, where it is no comma or tab."),
 ]
 ReferenceColumn = Annotated[
     list[str] | None, typer.Option(metavar="NAME...", help="Columns of references; without -r in the same file.")

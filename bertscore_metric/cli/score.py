@@ -10,7 +10,7 @@ import typer
 
 from bertscore_metric.cli import options
 from bertscore_metric.cli import systems as judged
-from bertscore_metric.cli.console import put, say_loading, show_progress, to_terminal, voice
+from bertscore_metric.cli.console import heard, put, say_loading, show_progress, to_terminal, voice
 from bertscore_metric.cli.extras import extras_of
 from bertscore_metric.cli.like import model_of, say_what_differs
 from bertscore_metric.cli.score_output import Rows, as_json, as_rows, as_text
@@ -32,6 +32,7 @@ def score(
     text: options.Text = False,
     candidate_column: options.CandidateColumn = None,
     reference_column: options.ReferenceColumn = None,
+    delimiter: options.Delimiter = None,
     model: options.NamedModel = None,
     lang: options.Lang = None,
     config: options.Config = None,
@@ -123,7 +124,10 @@ def score(
         from bertscore_metric.analysis.report_page import check_sample
 
         check_sample(user_path(str(pages["--sample"])))
-    systems, trusted = read_texts(candidates, references or [], text, candidate_column, reference_column or [])
+    with heard(quiet):
+        systems, trusted = read_texts(
+            candidates, references or [], text, candidate_column, reference_column or [], delimiter
+        )
     ids = None if id_column is None else _read_ids(candidates, id_column)
     with voice(quiet):
         say_loading(options.model_of(chosen), quiet)

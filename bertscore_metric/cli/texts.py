@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from bertscore_metric.io import files
+from bertscore_metric.io.read import delimiter_of
 
 
 def read_texts(
-    candidates: list[str], references: list[str], text: bool, candidate_column: str | None, reference_columns: list[str]
+    candidates: list[str],
+    references: list[str],
+    text: bool,
+    candidate_column: str | None,
+    reference_columns: list[str],
+    delimiter: str | None = None,
 ) -> tuple[dict[str, list[Any]], list[Any]]:
     """Return the candidates of each system by the name of its file, and the references."""
     if text:
@@ -26,14 +32,17 @@ def read_texts(
         raise ValueError("A candidates file is named twice.")
     if not references and len(candidates) > 1:
         raise ValueError("Several candidates files need their references in files of their own (--references FILE).")
-    systems = {path: files.read_candidates(path, candidate_column) for path in candidates}
-    trusted = files.read_references(references or candidates, reference_columns)
+    mark = delimiter_of(delimiter)
+    systems = {path: files.read_candidates(path, candidate_column, delimiter=mark) for path in candidates}
+    trusted = files.read_references(references or candidates, reference_columns, delimiter=mark)
     for path, texts in systems.items():
         if len(texts) != len(trusted):
             raise ValueError(
                 f"{path} has {_counted(len(texts), 'candidate')}, but {', '.join(references)} has "
                 f"{_counted(len(trusted), 'reference')}; line by line they must belong together."
             )
+    if not trusted:
+        raise ValueError(f"{' and '.join([*candidates, *references])} hold no texts, so there is nothing to score.")
     return systems, trusted
 
 

@@ -11,8 +11,9 @@ import typer
 
 from bertscore_metric.cli import options
 from bertscore_metric.cli import systems as judged
-from bertscore_metric.cli.console import put, say_loading, show_progress, voice
+from bertscore_metric.cli.console import heard, put, say_loading, show_progress, voice
 from bertscore_metric.io import files
+from bertscore_metric.io.read import delimiter_of
 
 if TYPE_CHECKING:
     from bertscore_metric.analysis.judging import SystemJudgement
@@ -49,6 +50,7 @@ def tune(
             help="Correlate within these groups (language pairs) and average.  [default: group, if it is there]",
         ),
     ] = None,
+    delimiter: options.Delimiter = None,
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the correlations by layer (.png, .pdf, .svg).")
     ] = None,
@@ -103,12 +105,14 @@ def tune(
                 release_encoders()
         put(_systems_as_json(found) if json else "\n".join(map(_systems_as_text, found)), output)
         return
-    if group_column is None and files.has_column(data, _GROUP):
+    mark = delimiter_of(delimiter)
+    if group_column is None and files.has_column(data, _GROUP, delimiter=mark):
         group_column = _GROUP
-    people_of_segments = files.read_numbers(data, score_column)
-    candidates = files.read_candidates(data, candidate_column or "candidate")
-    trusted = files.read_references([data], reference_column or ["reference"])
-    groups = None if group_column is None else files.read_candidates(data, group_column, "--group-column")
+    people_of_segments = files.read_numbers(data, score_column, delimiter=mark)
+    with heard(quiet):
+        candidates = files.read_candidates(data, candidate_column or "candidate", delimiter=mark)
+        trusted = files.read_references([data], reference_column or ["reference"], delimiter=mark)
+        groups = group_column and files.read_candidates(data, group_column, "--group-column", delimiter=mark)
     with voice(quiet):
         if model is not None:
             say_loading(", ".join(model), quiet)

@@ -1,40 +1,45 @@
-"""Files -> texts: plain text, TSV, CSV and JSON lines, as UTF-8."""
+"""Whole files -> texts and numbers; and what is written, checked before there is work."""
 
 from __future__ import annotations
 
-import difflib
-import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bertscore_metric.io.cells import number_of, references_of, text_of
+from bertscore_metric.io.opened import STDIN as STDIN
+from bertscore_metric.io.opened import TEXT, expand, kind, unpacked
 from bertscore_metric.io.paths import user_path
-from bertscore_metric.io.tables import DELIMITERS, JSON_LINES, Rows, read_table, split_lines
+from bertscore_metric.io.read import open_rows, separator_hint, table_columns
+from bertscore_metric.io.rows import Rows
+from bertscore_metric.io.tables import TEXT_COLUMN, decoded
 
-STDIN = STDOUT = "-"
+STDOUT = "-"
 ESCAPED = "backslashreplace"
 
 
-def read_candidates(path: str, column: str | None = None, option: str = "--candidate-column") -> list[str]:
+def read_candidates(
+    path: str, column: str | None = None, option: str = "--candidate-column", *, delimiter: str | None = None
+) -> list[str]:
     """Return one text a line of a text file, or one a row of a table's column.
 
     Args:
-        path: a file, or `-` for standard input. `.tsv`, `.csv` and `.jsonl` files are tables with named columns.
+        path: a file, a pattern in quotes, a folder of tables, or `-` for standard input. Tables with named columns are
+            `.tsv`, `.csv`, `.jsonl`, `.parquet` and `.arrow` files; what is compressed (.gz, .zst, .xz, .bz2) is
+            unpacked.
         column: which column; needed for a table.
         option: where the user names it, for the message.
+        delimiter: what separates the cells of .tsv and .csv files, where it is not a tab or a comma.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: not UTF-8, no such column, or a broken line; the message names line or columns.
     """
-    columns = [] if column is None else [column]
-    if _is_table(path):
-        return [row[0] for row in _read_table(path, columns, option, several=False)]
-    _refuse_columns(path, columns)
-    return split_lines(_decode(path))
+    columns = wanted(path, [] if column is None else [column], option, delimiter)
+    return [text for rows in _all_good(path, columns, delimiter) for text in text_of(rows, next(iter(columns)))]
 
 
 def read_text(path: str) -> str:
@@ -44,99 +49,128 @@ def read_text(path: str) -> str:
         FileNotFoundError: there is no such file.
         ValueError: a folder, or not UTF-8; the message names the line.
     """
-    return _decode(path)
+    lines = []
+    with unpacked(path) as stream:
+        for _, line, wrong in decoded(path, stream):
+            if wrong:
+                raise ValueError(wrong)
+            lines.append(line + "\n")
+    return "".join(lines)
 
 
-def read_references(paths: Sequence[str], columns: Sequence[str] = ()) -> list[Any]:
+def read_references(paths: Sequence[str], columns: Sequence[str] = (), *, delimiter: str | None = None) -> list[Any]:
     """Return the references of each candidate: a text where there is one, else a list of texts.
 
     Args:
-        paths: text files with a reference a line each, or tables.
-        columns: the columns of every table that hold references. A JSON line may hold a list of them, and `null` for
-            one that is missing beside others.
+        paths: text files with a reference a line each, or tables, each as for `read_candidates`.
+        columns: the columns of every table that hold references. A JSON line, or a Parquet row, may hold a list.
+        delimiter: as for `read_candidates`.
 
     Raises:
         FileNotFoundError, ValueError: as for `read_candidates`, or files of different length.
     """
     files: list[list[list[Any]]] = []
     for path in paths:
-        if _is_table(path):
-            files.append(_read_table(path, columns, "--reference-column", others=len(paths) > 1))
-        else:
-            _refuse_columns(path, columns)
-            files.append([[line] for line in split_lines(_decode(path))])
+        options = wanted(path, columns, "--reference-column", delimiter)
+        files.append([
+            group
+            for rows in _all_good(path, options, delimiter)
+            for group in references_of(rows, [*options], others=len(paths) > 1)
+        ])  # fmt: skip
     for path, file in zip(paths, files, strict=True):
         if len(file) != len(files[0]):
             raise ValueError(
                 f"Reference files need equal numbers of lines: {paths[0]} has {len(files[0])}, {path} has {len(file)}."
             )
-    groups = [[text for part in parts for text in _flatten(part)] for parts in zip(*files, strict=True)]
+    groups = [[text for group in parts for text in group] for parts in zip(*files, strict=True)]
     return [group[0] for group in groups] if all(len(group) == 1 for group in groups) else groups
 
 
 def read_lists(path: str, column: str, group_column: str | None = None) -> dict[str, list[str]]:
-    """Return lists of texts by name: a list of a JSON line by the row's number, or the rows of a group by its name.
+    """Return lists of texts by name: a list of a row by the row's number, or the rows of a group by its name.
 
     Args:
         path: a table.
-        column: holds a list of texts in every row of a `.jsonl` file; with `group_column` a text.
+        column: holds a list of texts in every row (JSON lines, Parquet); with `group_column` a text.
         group_column: names the group of every row; groups are in the order of their first rows.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: no table, no such column, or no list where there should be one; the message names the line.
     """
-    if not _is_table(path):
-        _refuse_columns(path, [column])
     if group_column is not None:
         groups: dict[str, list[str]] = {}
         names = read_candidates(path, group_column, "--group-column")
         for name, text in zip(names, read_candidates(path, column, "--column"), strict=True):
             groups.setdefault(name, []).append(text)
         return groups
-    rows = _read_table(path, [column], "--column")
-    single = next((number for number, (cell,) in enumerate(rows) if not isinstance(cell, list)), None)
-    if single is not None:
-        raise ValueError(
-            f"{path}: column {column!r} holds a text in row {single}, not a list of texts; if a row has one sample, "
-            f"name the column of its source with --group-column."
-        )
-    return {str(number): cell for number, (cell,) in enumerate(rows)}
+    lists: dict[str, list[str]] = {}
+    for rows in _all_good(path, {column: "--column"}, None):
+        for number, group in enumerate(references_of(rows, [column])):
+            if not isinstance(rows.columns[column][number], list):
+                raise ValueError(
+                    f"{path}: column {column!r} holds a text in row {len(lists)}, not a list of texts; if a row has "
+                    f"one sample, name the column of its source with --group-column."
+                )
+            lists[str(len(lists))] = group
+    return lists
 
 
-def read_numbers(path: str, column: str) -> list[float]:
+def read_numbers(
+    path: str, column: str, option: str = "--score-column", *, delimiter: str | None = None
+) -> list[float]:
     """Return one number a row of a table's column.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: no table, no such column, or a cell that is not a finite number; the message names line or columns.
+        ValueError: no table, no such column, or a cell that is no finite number; the message names line or columns.
     """
-    if not _is_table(path):
-        _refuse_columns(path, [column])
-    known, rows = _load_table(path)
-    _check_column(path, column, known)
-    return [_number(path, line, row, column) for line, row in rows]
+    rows = _all_good(path, {column: option}, delimiter)
+    return [number for part in rows for number in number_of(part, column)]
 
 
-def column_names(path: str) -> list[str]:
+def column_names(path: str, *, delimiter: str | None = None) -> list[str]:
     """Return the names of a table's columns.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: no table, not UTF-8, or a broken line.
     """
-    if not _is_table(path):
-        raise ValueError(f"{path} is not a table; use .tsv, .csv or .jsonl with named columns.")
-    return _load_table(path)[0]
+    return table_columns(path, delimiter)
 
 
-def has_column(path: str, column: str) -> bool:
+def has_column(path: str, column: str, *, delimiter: str | None = None) -> bool:
     """Return whether a file is a table with this column.
 
     Raises:
         FileNotFoundError, ValueError: as for `read_numbers`.
     """
-    return _is_table(path) and column in column_names(path)
+    return path != STDIN and kind(expand(path)[0]) != TEXT and column in column_names(path, delimiter=delimiter)
+
+
+def wanted(path: str, columns: Sequence[str], option: str, delimiter: str | None = None) -> dict[str, str]:
+    """Return the columns to read of a file, each with the option that names it.
+
+    Raises:
+        ValueError: none is named in a table, or some are in plain text.
+    """
+    if columns:
+        return dict.fromkeys(columns, option)
+    file = path if path == STDIN else expand(path)[0]
+    if file == STDIN or kind(file) == TEXT:
+        return {TEXT_COLUMN: ""}
+    known = table_columns(file, delimiter)
+    raise ValueError(
+        f"{file} is a table; name its column with {option}. It has: {', '.join(known)}.{separator_hint(file, known)}"
+    )
+
+
+def _all_good(path: str, columns: Mapping[str, str], delimiter: str | None) -> Iterator[Rows]:
+    for chunk in open_rows(path, columns, delimiter=delimiter):
+        rows = chunk.part(0, len(chunk))
+        if rows.bad:
+            raise ValueError(rows.bad[min(rows.bad)])
+        yield rows
 
 
 def check_stdin(inputs: Iterable[str | None]) -> None:
@@ -187,7 +221,10 @@ def write_text(path: str, text: str) -> None:
     """
     target = user_path(path)
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        target.write_text(text, encoding="utf-8", errors=ESCAPED, newline="\n")
+        try:
+            target.write_text(text, encoding="utf-8", errors=ESCAPED, newline="\n")
+        except OSError as error:
+            raise OSError(f"Cannot write {path}: {error.strerror}.") from error
         return
     folder = target.absolute().parent
     try:
@@ -199,8 +236,10 @@ def write_text(path: str, text: str) -> None:
             stream.write(text)
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):  # which would name the temporary file
+            raise OSError(f"Cannot write {path}: {error.strerror}.") from error
         raise
 
 
@@ -208,108 +247,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _flatten(row: list[Any]) -> list[Any]:
-    return [text for cell in row for text in (cell if isinstance(cell, list) else [cell])]
-
-
-def _is_table(path: str) -> bool:
-    return Path(path).suffix.lower() in (*DELIMITERS, JSON_LINES)
-
-
-def _refuse_columns(path: str, columns: Sequence[str]) -> None:
-    if not path:
-        raise ValueError("The name of a file is empty.")
-    if Path(path).suffix.lower() == ".json":
-        raise ValueError(f"{path} is JSON; only JSON lines are read (.jsonl, one object a line with named columns).")
-    if columns:
-        raise ValueError(f"Columns ({', '.join(columns)}) are named in .tsv, .csv and .jsonl files; {path} is none.")
-
-
-def _decode(path: str) -> str:
-    if path == STDIN:
-        if sys.stdin is None:
-            raise OSError("Standard input (-) is closed; name a file.")
-        data = sys.stdin.buffer.read()
-    else:
-        file = user_path(path)
-        if file.is_dir():
-            raise ValueError(f"{path} is a folder, not a file.")
-        if not file.exists():
-            near = difflib.get_close_matches(file.name, [other.name for other in file.parent.glob("*")], n=1)
-            hint = f" Did you mean {file.with_name(near[0])}?" if near else ""
-            raise FileNotFoundError(f"No file {path!r}.{hint} Literal text is scored with --text.")
-        data = file.read_bytes()
-    if b"\r" in data and b"\n" not in data:
-        raise ValueError(
-            f"{path} ends its lines with carriage returns alone, as in old Mac files, and so would be one line; "
-            f"convert them to \\n or \\r\\n."
-        )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path}, line {line}: not UTF-8 (byte {data[error.start]:#04x}); convert the file.") from None
-
-
-def _read_table(
-    path: str, columns: Sequence[str], option: str, *, several: bool = True, others: bool = False
-) -> list[list[Any]]:
-    known, rows = _load_table(path)
-    if not columns:
-        raise ValueError(f"{path} is a table; name its column with {option}. It has: {', '.join(known)}.")
-    for column in columns:
-        _check_column(path, column, known)
-    table = []
-    for line, row in rows:
-        texts = _flatten([row.get(column) for column in columns])
-        nulls = several and (others or any(isinstance(text, str) and text.strip() for text in texts))
-        table.append([_cell(path, line, row, column, several, nulls) for column in columns])
-    return table
-
-
-def _load_table(path: str) -> tuple[list[str], Rows]:
-    return read_table(path, _decode(path), Path(path).suffix.lower())
-
-
-def _check_column(path: str, column: str, known: Sequence[str]) -> None:
-    if column not in known:
-        near = difflib.get_close_matches(column, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"{path} has no column {column!r}{hint} It has: {', '.join(known)}.")
-
-
-def _value(path: str, line: int, row: dict[str, Any], column: str) -> Any:
-    if column not in row:  # only JSON lines can lack one
-        raise ValueError(f"{path}, line {line} has no {column!r}; it has: {', '.join(row) or 'nothing'}.")
-    return row[column]
-
-
-def _cell(path: str, line: int, row: dict[str, Any], column: str, several: bool, nulls: bool) -> Any:
-    value = _value(path, line, row, column)
-    entries = value if isinstance(value, list) and several else [value]
-    texts = [text for text in entries if not (nulls and (text is None or text != text))]  # NaN, which Python's JSON has
-    if not entries or not all(isinstance(text, str) for text in texts):
-        wanted = "a text or a list of texts" if several else "a text"
-        raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not {wanted}.")
-    for text in texts:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{path}, line {line}: column {column!r} holds a lone surrogate at character {error.start}, which is "
-                f"not valid Unicode; write the character itself, or both of its surrogates."
-            ) from None
-    return value
-
-
-def _number(path: str, line: int, row: dict[str, Any], column: str) -> float:
-    value = _value(path, line, row, column)
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{path}, line {line}: column {column!r} holds {value!r}, not a finite number.")
-    return number

@@ -312,14 +312,14 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "short.txt"], "equal numbers of lines: r.txt has 4, short.txt has 1"),
     (["-c", "c.txt"], "Name the references: --references FILE"),
     (["-c", "-", "-r", "-"], "Standard input (-) can be read once"),
-    (["-c", "c.txt", "-r", "."], ". is a folder, not a file"),
+    (["-c", "c.txt", "-r", "."], ". is a folder with tables of several kinds (.csv"),
     (["-c", "latin.txt", "-r", "r.txt"], "latin.txt, line 2: not UTF-8 (byte 0xe9)"),
     (["-c", "p.tsv", "-r", "r.txt"], "p.tsv is a table; name its column with --candidate-column. It has: hyp, ref."),
     (
         ["-c", "p.tsv", "--candidate-column", "hypo", "--reference-column", "ref"],
-        "p.tsv has no column 'hypo'; did you mean 'hyp'?",
+        "p.tsv has no column 'hypo' (--candidate-column); did you mean 'hyp'?",
     ),
-    (["-c", "c.txt", "-r", "r.txt", "--candidate-column", "x"], "Columns (x) are named in .tsv, .csv and .jsonl files"),
+    (["-c", "c.txt", "-r", "r.txt", "--candidate-column", "x"], "Columns (x) are named in tables (.tsv, .csv"),
     (["-c", "wide.tsv", "--candidate-column", "hyp", "-r", "r.txt"], "wide.tsv, line 2: 3 cells, but the header has 2"),
     (["-c", "bad.jsonl", "--candidate-column", "a", "-r", "r.txt"], "bad.jsonl, line 2: not JSON"),
     (["-c", "null.jsonl", "--candidate-column", "a", "-r", "r.txt"], "null.jsonl, line 1: column 'a' holds None"),
@@ -345,7 +345,10 @@ MISTAKES = [
     (["-c", "list.json", "-r", "r.txt"], "list.json is JSON; only JSON lines are read"),
     (["-c", "twice.csv", "--candidate-column", "a", "-r", "r.txt"], "twice.csv has several columns named 'a'"),
     (["-c", "gap.tsv", "--candidate-column", "hyp", "-r", "r.txt"], "gap.tsv, line 3: 0 cells, but the header has 2"),
-    (["-c", "head.tsv", "--candidate-column", "x", "-r", "r.txt"], "head.tsv has no column 'x'. It has: hyp, ref."),
+    (
+        ["-c", "head.tsv", "--candidate-column", "x", "-r", "r.txt"],
+        "head.tsv has no column 'x' (--candidate-column).",
+    ),
     (["-c", "c.txt", "-r", "r.txt", "--device", "cuda:99", *BERT], "There is no device 'cuda:99' here"),
     (["-c", "c.txt", "-r", "r.txt", "--device", "99", *BERT], "There is no device '99' here"),
     (["-c", "c.txt", "-r", "r.txt", "--device", "meta", *BERT], "Unknown device 'meta'; use 'cpu'"),
@@ -357,7 +360,7 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "--report", "", *BERT], "a name that ends with .html, got ''"),
     (["-c", "c.txt", "-r", "r.txt", "--rescale", "--baseline-path", "", *BERT], "--baseline-path is empty"),
     (["-c", "c.txt", "-r", "r.txt", "--model", ""], "--model is empty; leave it out or name one"),
-    (["-c", "p.tsv", "--candidate-column", "", "-r", "r.txt"], "p.tsv has no column ''. It has: hyp, ref."),
+    (["-c", "p.tsv", "--candidate-column", "", "-r", "r.txt"], "p.tsv has no column '' (--candidate-column). It has"),
     (["-c", "-", "-r", "r.txt", "--idf-texts", "-", *BERT], "Standard input (-) can be read once"),
     (["-c", "c.txt", "-r", "r.txt", "--idf-texts", "none.txt", *BERT], "none.txt holds no texts to count idf in"),
     (["-c", "~nosuchuser/x", "-r", "r.txt"], "No file '~nosuchuser/x'"),
@@ -382,6 +385,13 @@ MISTAKES = [
     (["-c", "c.txt", "-r", "r.txt", "--max-length", "1", *BERT], "--max-length 1 leaves no room for text"),
     (["--text", "-c", "a", "b", "-r", "x", "y", *BERT], "--text scores one candidate against all its references"),
     (["-c", "c.txt", "-r", "r.txt", "--report", "-", *BERT], "a name that ends with .html, got '-'"),
+    (["-c", "none.txt", "-r", "none.txt", *BERT], "none.txt and none.txt hold no texts, so there is nothing to score"),
+    (["-c", "semi.csv", "--candidate-column", "hyp", "-r", "r.txt"], "If ; separates its columns, say --delimiter ';'"),
+    (["-c", "semi.csv", "-r", "r.txt"], "It has: hyp;ref. If ; separates its columns, say --delimiter ';'"),
+    (["-c", "c.txt", "-r", "r.txt", "--delimiter", ";"], "--delimiter is for .csv and .tsv files; c.txt is none"),
+    (["-c", "c.txt", "-r", "r.txt", "--delimiter", "::"], "--delimiter must be one character, or tab; got '::'"),
+    (["-c", "c.sgm", "-r", "r.txt"], "c.sgm holds markup, whose tags would be scored as text"),
+    (["-c", "c.xml", "-r", "r.txt"], "c.xml holds markup"),
     (["-c", "open.csv", "--candidate-column", "output", "--reference-column", "gold"], "open.csv, line 2: a cell that"),
 ]
 
@@ -401,6 +411,9 @@ def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str], words: list[
     (folder / "gap.tsv").write_text("hyp\tref\na\tb\n\na\tb\n")
     (folder / "head.tsv").write_text("hyp\tref\n")
     (folder / "none.txt").write_text("")
+    (folder / "semi.csv").write_text("hyp;ref\na;b\n")
+    for name in ("c.sgm", "c.xml"):
+        (folder / name).write_text("<seg>a</seg>\n")
     (folder / "words.json").write_text('{"cat": 1.0}')
     (folder / "few.json").write_text('{"7": 1.0}')
     (folder / "two.json").write_text('{"7": 1.0, "7": 2.0}')

@@ -1,17 +1,25 @@
 """Tables: rows by named columns, lines counted from 1, and nothing swallowed, joined or shifted in silence."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from bertscore_metric.io import files
-from bertscore_metric.io.tables import read_table
+from bertscore_metric.io.opened import DELIMITERS
+from bertscore_metric.io.tables import read_rows
 
 
 def texts(text: str, suffix: str) -> list[tuple[int, list[str]]]:
-    """Return the rows of a table as line and cells."""
-    return [(line, list(row.values())) for line, row in read_table(f"t{suffix}", text, suffix)[1]]
+    """Return the rows of a table as line and cells; the first that is wrong is an error."""
+    rows = read_rows(f"t{suffix}", io.BytesIO(text.encode()), suffix, DELIMITERS.get(suffix, ""))[1]
+    found = []
+    for line, cells, wrong in rows:
+        if wrong:
+            raise ValueError(wrong)
+        found.append((line, list(cells.values()) if isinstance(cells, dict) else cells))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_old_mac_lines(tmp_path: Path, name: str) -> None:
 def test_json_lines_that_are_wrong(text: str, message: str) -> None:
     """What is wrong in JSON lines is said with file and line."""
     with pytest.raises(ValueError, match=message):
-        read_table("t.jsonl", text, ".jsonl")
+        texts(text, ".jsonl")
 
 
 def test_blank_lines_behind_the_last_row() -> None:
@@ -87,7 +95,7 @@ def test_blank_lines_behind_the_last_row() -> None:
     ],
 )
 def test_cells_of_json_lines(tmp_path: Path, cell: object, message: str) -> None:
-    """A cell that is not a candidate is named by file and line."""
+    """A cell that is no candidate is named by file and line."""
     file = tmp_path / "t.jsonl"
     file.write_text(json.dumps({"a": "x"}) + "\n" + json.dumps({"a": cell}) + "\n")
     with pytest.raises(ValueError, match=message):
