@@ -23,7 +23,7 @@ from bertscore_metric.cli import (
 )
 from bertscore_metric.cli.bert_score_names import instead_of
 from bertscore_metric.cli.option_names import FileError, phrased, translated
-from bertscore_metric.io import files
+from bertscore_metric.io.opened import STDIN
 
 # Options that take several values after one name, as in `--references a.txt b.txt`.
 _SPREADING = ("--references", "-r", "--candidates", "-c", "--reference-column", "--scores", "--systems", "--add")
