@@ -43,13 +43,18 @@ class Signature(str):
         'layer:6|idf:no'
     """
 
-    items: tuple[tuple[str, str], ...]
+    _items: tuple[tuple[str, str], ...]
 
     def __new__(cls, items: tuple[tuple[str, str], ...]) -> Signature:
         """Make the line of its parts."""
         line = super().__new__(cls, "|".join(f"{key}:{value}" for key, value in items))
-        line.items = items
+        line._items = items
         return line
+
+    @property
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """Key and value of each part, in their order."""
+        return self._items
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return what copies and pickles are made of."""

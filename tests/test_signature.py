@@ -290,7 +290,7 @@ def test_known_before_scoring() -> None:
 def test_frozen() -> None:
     """A signature cannot be changed, and may be a key."""
     signature = scorer_of({}).signature
-    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'items'"):
+    with pytest.raises(AttributeError, match="items"):
         signature.items = ()  # type: ignore[misc]
     assert {signature: 1}[scorer_of({}).signature] == 1
 

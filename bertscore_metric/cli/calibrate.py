@@ -43,7 +43,7 @@ def calibrate(
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Learn from judged systems how often people agree about a difference of mean F1.
+    """Learn how often people agree about a difference of mean F1.
 
     Writes a JSON file for `compare --calibration`; with --output it also prints the pairs by size of the difference.
     """

@@ -50,7 +50,7 @@ def mbr(
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
-    r"""Choose the sample of every source that is expected to score best (minimum Bayes risk).
+    r"""Choose the best of several samples by minimum Bayes risk.
 
     Prints the signature, then a line a source: its number or name, the index of the chosen sample, its expected score,
     its text, tab-separated; tabs and ends of lines in a text are written as \t and \n.

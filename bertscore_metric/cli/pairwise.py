@@ -53,7 +53,7 @@ def pairwise(
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Score all texts of a file against all of another, or against one another.
+    """Score all texts against all of another file, or one another.
 
     Prints the signature, then a line a row with its scores, tab-separated; with --top a line for each of the best
     columns: row, column, F1, numbered from 0.

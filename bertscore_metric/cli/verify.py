@@ -43,7 +43,7 @@ def verify(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Check that every stage of scoring still gives the recorded values.
+    """Check that every stage still gives the recorded values.
 
     Prints a line a stage; where one differs, also the first one with its likely cause, and the exit code is 1. Without
     FILE and options the embedded model is checked. Other options override what FILE says.

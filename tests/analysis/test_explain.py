@@ -229,7 +229,8 @@ def test_picture_without_a_font() -> None:
 def test_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What draws is an extra, and the message says how to install it."""
     pair = explain({}, "a", "b")
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(ImportError, match=r"pip install 'bertscore_metric\[plot\]'"):
         pair.plot()
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)

@@ -270,7 +270,10 @@ def test_the_table_comes_before_the_picture(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--score-column", "scor"], "data.tsv has no column 'scor'; did you mean 'score'? It has: candidate, "),
+        (
+            ["--score-column", "scor"],
+            "data.tsv has no column 'scor' (--score-column); did you mean 'score'? It has: candidate, ",
+        ),
         (
             ["--score-column", "candidate"],
             "line 2: column 'candidate' holds 'the cat sat on the red table.', not a fin",
@@ -280,7 +283,7 @@ def test_the_table_comes_before_the_picture(
         (["--plot", "nowhere/out.png"], "There is no folder 'nowhere' to write out.png to"),
         (["--plot", ""], "--plot must name a file"),
         (["--output", "data.tsv"], "--output data.tsv would overwrite an input"),
-        (["--data", "data.txt"], "Columns (score) are named in .tsv, .csv and .jsonl files; data.txt is none"),
+        (["--data", "data.txt"], "Columns (score) are named in tables"),
         (["--data", "nothing.tsv"], "No file 'nothing.tsv'"),
         (["--resamples", "0"], "resamples must be at least 1, got 0."),
     ],

@@ -143,7 +143,7 @@ def test_on_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str], monkeyp
         (["--id-column", "x"], "--id-column is about the rows"),
         (["--worst", "0"], "--worst must be at least 1, got 0."),
         (["--digits", "12"], "--digits must be from 1 to 9, got 12."),
-        (["-s", "--id-column", "x"], "Columns (x) are named in .tsv"),
+        (["-s", "--id-column", "x"], "Columns (x) are named in tables"),
         (["-s", "--id-column", "x", "-c", "s.txt"], "--id-column names a column of one candidates file"),
         (["--worst", "3", "--config", "all.yaml"], "--worst is about one layer; the config asks for all_layers."),
     ],
