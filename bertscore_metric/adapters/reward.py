@@ -27,7 +27,7 @@ class BERTScoreReward:
     Example:
         >>> reward = BERTScoreReward("answer", model_name_or_path="offline", num_layers=5)
         >>> [round(one, 3) for one in reward(["a cat sat", "hello"], answer=["a cat sat", "hi"])]
-        [1.0, 0.748]
+        [1.0, 0.824]
     """
 
     def __init__(self, references: str, *, reward: str = "f1", device: Any = None, batch_size: int | None = None,

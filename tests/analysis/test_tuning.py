@@ -272,7 +272,7 @@ def test_the_table_comes_before_the_picture(
     [
         (
             ["--score-column", "scor"],
-            "data.tsv has no column 'scor' (--score-column); did you mean 'score'? It has: candidate, ",
+            "data.tsv has no column 'scor' (--score-column); did you mean 'score'?",
         ),
         (
             ["--score-column", "candidate"],

@@ -85,12 +85,7 @@ def test_tune_several_models(judged: Path, capsys: pytest.CaptureFixture[str]) -
     text = run(capsys, *words, "-m", BERT, ROBERTA)
     assert text.count("Correlation with human scores: 4 segments") == 2
     lines = text.split("side by side")[1].splitlines()
-    assert [line.split(", ")[0] for line in lines[1:] if not line.startswith("model:")] == [
-        BERT,
-        BERT,
-        ROBERTA,
-        ROBERTA,
-    ]
+    assert [line.split(", ")[0] for line in lines[1:]] == [BERT, BERT, ROBERTA, ROBERTA]
     models = json.loads(run(capsys, *words, "--json", "-m", BERT, "-m", ROBERTA))["models"]
     assert models[1] == json.loads(run(capsys, *words, "--json", "-m", ROBERTA))
     message = run(capsys, *words, "-m", BERT, ROBERTA, "--plot", "x.png", code=2)

@@ -164,6 +164,8 @@ def test_bad_input(page: Page, tmp_path: Path) -> None:
     broken = tmp_path / "broken.csv"
     broken.write_text("candidate,reference\na,b,c\n")
     panel(page).get_by_test_id("file-upload").first.set_input_files(broken)
+    expect(panel(page).get_by_label("Column of candidates")).to_have_value("candidate")
+    click(page, "Score the file")
     expect_message(page, "broken.csv, line 2: 3 cells, but the header has 2 columns.")
     assert not any(hacked(page))
 
