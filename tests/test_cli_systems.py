@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import model_path
-from test_cli import run
+from cli.test_cli import run
 
 from bertscore_metric import score
 from bertscore_metric.analysis.comparison import compare
