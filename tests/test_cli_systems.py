@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import model_path
 from cli.test_cli import run
+from conftest import model_path
 
 from bertscore_metric import score
 from bertscore_metric.analysis.comparison import compare
