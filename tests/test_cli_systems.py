@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_interval(capsys: pytest.CaptureFixture[str]) -> None:
     """`--interval` gives the result's own intervals, in the line and in JSON."""
     result = score(A, REFERENCES, model_path("bert"), num_layers=2)
-    line = run(capsys, "score", "-c", "a.txt", "-r", "r.txt", "--interval", *BERT).splitlines()[1]
+    line = run(capsys, "score", "-c", "a.txt", "-r", "r.txt", "--interval", *BERT).splitlines()[0]
     low, high = result.interval("f1")
     assert f"F1 {result.mean.f1:.6f} [{low:.3f}, {high:.3f}]" in line
     data = json.loads(run(capsys, "score", "-c", "a.txt", "-r", "r.txt", "--interval", "--json", *BERT))
@@ -46,8 +46,8 @@ def test_classics(capsys: pytest.CaptureFixture[str]) -> None:
     """`--with` adds a line a metric with its signature; JSON has them by name."""
     words = ["score", "-c", "a.txt", "-r", "r.txt", "--with", "chrf,rougeL", *BERT]
     lines = run(capsys, *words).splitlines()
-    assert re.fullmatch(r"chrf \d+\.\d{6}  nrefs:1\|.*version:.*", lines[2])
-    assert re.fullmatch(r"rougeL 0\.\d{6}  rougeL\|measure:f\|.*", lines[3])
+    assert re.fullmatch(r"chrf \d+\.\d{6}  nrefs:1\|.*version:.*", lines[1])
+    assert re.fullmatch(r"rougeL 0\.\d{6}  rougeL\|measure:f\|.*", lines[2])
     data = json.loads(run(capsys, *words, "--json", "--interval"))["classics"]
     assert list(data) == ["chrf", "rougeL"]
     assert data["rougeL"]["interval"][0] < data["rougeL"]["score"] < data["rougeL"]["interval"][1]

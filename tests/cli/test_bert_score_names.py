@@ -84,7 +84,7 @@ def test_tune_several_models(judged: Path, capsys: pytest.CaptureFixture[str]) -
     words = ["tune", "--data", str(judged), "--resamples", "20"]
     text = run(capsys, *words, "-m", BERT, ROBERTA)
     assert text.count("Correlation with human scores: 4 segments") == 2
-    lines = text.split("side by side")[1].splitlines()
+    lines = [line for line in text.split("side by side")[1].splitlines() if not line.startswith("model:")]
     assert [line.split(", ")[0] for line in lines[1:]] == [BERT, BERT, ROBERTA, ROBERTA]
     models = json.loads(run(capsys, *words, "--json", "-m", BERT, "-m", ROBERTA))["models"]
     assert models[1] == json.loads(run(capsys, *words, "--json", "-m", ROBERTA))
